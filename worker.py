@@ -3,7 +3,7 @@
 python -m worker                  serve workflows and evaluations until SIGTERM
 python -m worker --setup          apply migrations, register search attributes, and exit
 python -m worker --make-current   have new runs begin on this version, and open ones move to it, and exit
-python -m worker --check-health   exit 0 when Temporal and the database answer
+python -m worker --check-health   exit 0 when Temporal and the database answer, and the worker beside does not drain
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ from activities.external import DelegatedEvaluation
 from activities.ingesting import PluginDatasets
 from activities.observation.call_observation import CallObservation
 from activities.observation.worker_meters import WorkerMeters
+from activities.observation.worker_state import DRAINING, SERVING, WorkerState, state_told_in
 from activities.plugins.blocked_interpreter import ended_when_blocked
 from activities.plugins.calls import PluginCalls
 from activities.plugins.loader import Plugins
@@ -297,6 +298,7 @@ async def serve(settings: Settings, *, parent: int | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     calls_end = CallsEnd()
+    state = WorkerState(settings.health_file)
 
     def orphaned() -> None:
         calls_end.set()
@@ -306,8 +308,10 @@ async def serve(settings: Settings, *, parent: int | None = None) -> None:
     with when_gone(parent, orphaned) if parent is not None else contextlib.nullcontext():
         async with serving(await connect(), settings, calls_end):
             _set_apart_from_garbage()
+            state.becomes(SERVING)
             with ended_when_blocked():
                 await stop.wait()
+            state.becomes(DRAINING)
 
 
 def _set_apart_from_garbage() -> None:
@@ -333,7 +337,10 @@ async def make_current(settings: Settings) -> None:
 
 
 async def check_health(settings: Settings) -> None:
-    """Fail unless both servers answer; for probes, which must not migrate anything."""
+    """Fail unless both servers answer and the worker beside, where it tells its state, serves; for probes, which must not
+    migrate anything."""
+    if settings.health_file is not None and (state := state_told_in(settings.health_file)) != SERVING:
+        raise ConnectionError(f"the worker does not serve: it is {state}, as {settings.health_file} says")
     connection = await asyncpg.connect(settings.database_url, timeout=5)
     await connection.close()
     client = await connect()
@@ -353,7 +360,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="have new runs begin on this version of RATCHET_DEPLOYMENT and open ones move to it, and exit",
     )
-    doing.add_argument("--check-health", action="store_true", help="exit 0 when Temporal and the database answer")
+    doing.add_argument(
+        "--check-health",
+        action="store_true",
+        help="exit 0 when Temporal and the database answer, and the worker of RATCHET_HEALTH_FILE serves",
+    )
     parser.add_argument(
         "--role",
         choices=("all", "workflows", "evaluation"),

@@ -30,7 +30,7 @@ from ratchet._formats.canonical import NotCanonical, content_hash
 from store.connection import Database
 from store.errors import store_errors
 from store.events import RunUnknown
-from store.read.access.teams import TeamReader
+from store.read.access.teams import RunOwner, TeamReader
 from store.schema import StoreError
 from store.write.datasets import Datasets
 from store.write.repositories import Store
@@ -130,7 +130,8 @@ class StoreBookkeeping(Bookkeeping):
         """Check the spec, ingest the dataset, store the baseline overlay and the run's row."""
         async with heartbeating():
             with store_errors():
-                foreign = await self._teams.foreign_parts(await self._teams.of_run(request.run_id), request.request)
+                owner = await self._teams.owner_of(request.run_id)
+                foreign = await self._teams.foreign_parts(owner.team, request.request)
                 if foreign:
                     raise invalid_request(foreign)
                 found = await self._with_its_files(request.request)
@@ -146,7 +147,7 @@ class StoreBookkeeping(Bookkeeping):
                     await keep_factor_files(self._database, request.run_id, found.files)
                 except FactorFileMissing as error:
                     raise invalid_request([str(error)]) from None
-                prepared = await self._prepare(read)
+                prepared = await self._prepare(read, owner)
         if read.request is request.request:
             return prepared
         return prepared.model_copy(update={"read": _read(read.request)})
@@ -174,12 +175,11 @@ class StoreBookkeeping(Bookkeeping):
         except UnusablePrompt as error:
             raise invalid_request([*await problems_of(request), str(error)]) from None
 
-    async def _prepare(self, prepare: PrepareInput) -> Prepared:
+    async def _prepare(self, prepare: PrepareInput, owner: RunOwner) -> Prepared:
         spec = prepare.request
         try:
-            team = await self._teams.of_run(prepare.run_id)
             dataset = prepare.ingested or await dataset_of(
-                self._database, spec, self._datasets_from, team, self._lists.refuse_object
+                self._database, spec, self._datasets_from, owner.team, self._lists.refuse_object
             )
             hashes = await self._datasets.item_hashes(dataset.dataset_id)
             strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.drawn_splits)
@@ -232,6 +232,7 @@ class StoreBookkeeping(Bookkeeping):
             plan=foreseen,
             cross_fits=not plan.test_samples and not spec.dataset.holds_nothing_back,
             confirms_in_time=True,
+            team_budgeted=owner.has_budget,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,
             left_out=given.left_out if given is not None else {},

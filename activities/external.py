@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.budget.external_reservations import ExternalReservations
+from activities.budget.external_reservations import Covered, ExternalReservations
 from activities.endpoints.gate import ClosedForLong
 from activities.endpoints.runner import Forgotten, Runners
 from activities.endpoints.runner_results import read_results, state_from
@@ -50,7 +50,6 @@ from workflows.model.failures import (
     PERMANENT_TARGET_ERROR,
     shorten,
 )
-from workflows.model.run.amounts import Resource
 from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import ShardInput, ShardResult
@@ -151,6 +150,7 @@ class DelegatedEvaluation(Delegating):
                 "until": until,
                 "holder": holder,
                 "exhausted": covered.short_of,
+                "team_rest": covered.team_rest,
             }
         )
 
@@ -171,7 +171,7 @@ class DelegatedEvaluation(Delegating):
                     least=asked.calls,
                     patience=PATIENCE_WITH_OTHERS,
                 )
-                return ReservedRetries(exhausted=covered.short_of)
+                return ReservedRetries(exhausted=covered.short_of, team_rest=covered.team_rest)
 
     @activity.defn(name="score_answers")
     async def score_answers(self, given: AnswersInput) -> ShardResult:
@@ -209,9 +209,9 @@ class DelegatedEvaluation(Delegating):
             body, missing, kept = await self._request(asked, suite, target)
             if body is None:
                 return Triggered(kept=kept)
-            short_of = await self._set_aside(trial, missing, target)
-            if short_of is not None:
-                return Triggered(exhausted=short_of)
+            covered = await self._set_aside(trial, missing, target)
+            if covered.short_of is not None:
+                return Triggered(exhausted=covered.short_of, team_rest=covered.team_rest)
             key = trial.trial_id if known.starts == 1 else f"{trial.trial_id}#{known.starts}"
             try:
                 experiment_id = await self._runners.trigger(
@@ -264,12 +264,12 @@ class DelegatedEvaluation(Delegating):
         }
         return body, missing, kept
 
-    async def _set_aside(self, trial: ShardInput, calls: int, target: ExternalTarget) -> Resource | None:
-        """What of the budget does not cover the experiment. It is set aside as a whole: nobody sees what the runner does."""
+    async def _set_aside(self, trial: ShardInput, calls: int, target: ExternalTarget) -> Covered:
+        """Whether the budget covers the experiment. It is set aside as a whole: nobody sees what the runner does."""
         if not trial.metered:
-            return None
+            return Covered(calls)
         lasts = target.timeout.total_seconds()
-        return (await self._aside.cover(trial, EXPERIMENT, calls, target.at_most, lasts=lasts, least=calls)).short_of
+        return await self._aside.cover(trial, EXPERIMENT, calls, target.at_most, lasts=lasts, least=calls)
 
     @activity.defn(name="experiment_state")
     async def experiment_state(self, key: ExperimentKey) -> ExperimentState:

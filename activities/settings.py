@@ -17,6 +17,7 @@ from ratchet._encryption import KEYS, EncryptionSettings
 from ratchet._environment import (
     DATABASE_URL,
     DEFAULT_TASK_QUEUE,
+    LOG,
     OVERRIDES,
     PLUGIN_PATH,
     PLUGINS,
@@ -55,6 +56,7 @@ DATASET_MB: Final = "RATCHET_LARGEST_DATASET_MB"
 ROLE: Final = "RATCHET_ROLE"
 EVALUATION_TASK_QUEUE: Final = "RATCHET_EVALUATION_TASK_QUEUE"
 STATE_DIR: Final = "RATCHET_STATE_DIR"
+HEALTH_FILE: Final = "RATCHET_HEALTH_FILE"
 DEPLOYMENT: Final = "RATCHET_DEPLOYMENT"
 BUILD_ID: Final = "RATCHET_BUILD_ID"
 OF_THE_CONTROLLER: Final = {"deployment": "TEMPORAL_DEPLOYMENT_NAME", "build_id": "TEMPORAL_WORKER_BUILD_ID"}
@@ -268,9 +270,18 @@ class Settings:
         default=None,
         read=read_path,
     )
-    log: str = setting(
-        Variable("RATCHET_LOG", "worker", "`json`", "Form of the worker's log: `json` or `text`."), default="json"
+    health_file: Path | None = setting(
+        Variable(
+            HEALTH_FILE,
+            "worker",
+            "none; in the image `/tmp/worker.health`",
+            "File in which a worker tells whether it serves. Where it is set, `ratchet worker --check-health` fails unless the "
+            "worker that writes it serves: not while it starts, and not while it drains. One file for each worker.",
+        ),
+        default=None,
+        read=read_path,
     )
+    log: str = setting(LOG, default="json")
     deployment: str = setting(
         Variable(
             DEPLOYMENT,

@@ -13,11 +13,13 @@ from ratchet._encryption import EncryptionKeys, EncryptionSettings
 from ratchet._environment import (
     DATABASE_URL,
     DEFAULT_TASK_QUEUE,
+    LOG,
     OVERRIDES,
     PLUGIN_PATH,
     PLUGINS,
     TASK_QUEUE,
     Variable,
+    read_entries,
     read_path,
     setting,
     settings_from,
@@ -84,6 +86,17 @@ class ClientSettings:
             "Token of the page and the HTTP API, at least 16 characters. Needed to serve beyond this machine.",
         )
     )
+    allowed_hosts: tuple[str, ...] = setting(
+        Variable(
+            "RATCHET_ALLOWED_HOSTS",
+            "client",
+            "none",
+            "Names that browsers and gateways may call `ratchet serve` by, separated by commas; `--allow-host` adds more.",
+        ),
+        default=(),
+        read=read_entries,
+    )
+    log: str = setting(LOG)
     team: str = setting(
         Variable(
             TEAM,

@@ -13,6 +13,7 @@ from clients.reports.removal_notes import hold_text, removal_text
 from ratchet._frozen import Payload
 from store.read import rows
 from store.read.candidates import Ancestor, StoredCandidate
+from store.read.marks import Mark, RunMarks
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.first_look import FirstLook
@@ -67,6 +68,15 @@ class ListedOptimization(Optimization):
     """Of the search's winner, with the evidence, once the run is over."""
     waits_for: tuple[str, ...] = ()
     """Task queues that the run waits on and that nobody serves; it goes on when a worker does."""
+    marks: RunMarks = RunMarks()
+    """What people said of the run as a whole."""
+
+
+class MarkPage(Payload):
+    """What people said of a run, its candidates and their answers, in the order in which they did."""
+
+    total: int
+    items: tuple[Mark, ...]
 
 
 class OptimizationPage(Payload):
@@ -267,7 +277,12 @@ def optimization_of(row: rows.RunSummary) -> dict[str, Any]:
 def listed_of(row: rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOptimization:
     """A run of the list."""
     return ListedOptimization(
-        **{**optimization_of(row), "budget": budget_in_seconds(Budget.model_validate(row.budget)), "waits_for": waits_for}
+        **{
+            **optimization_of(row),
+            "budget": budget_in_seconds(Budget.model_validate(row.budget)),
+            "waits_for": waits_for,
+            "marks": row.marks,
+        }
     )
 
 

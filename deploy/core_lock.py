@@ -2,6 +2,7 @@
 
 python deploy/core_lock.py library  what `import ratchet` needs
 python deploy/core_lock.py run      what Ratchet runs on: engine, encryption, traces; no development tools, no embedded servers
+python deploy/core_lock.py full     besides, the page, the API and every extra but the embedded servers and an example's game
 python deploy/core_lock.py demo     what `ratchet demo` runs on: of the engine what its spec needs, and the embedded servers
 python deploy/core_lock.py dev      what `ratchet dev` runs on: the page, too
 python deploy/core_lock.py build    what its wheel is built with
@@ -24,6 +25,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 EXTRAS = {
     "library": (),
     "run": ("engine", "encryption", "opentelemetry"),
+    "full": (
+        *("engine", "encryption", "opentelemetry", "http", "oidc", "mcp", "s3", "parquet", "text-metrics", "postgres"),
+        *("redis", "tokens", "search", "pandas"),
+    ),
     "demo": ("engine", "embedded"),
     "dev": ("engine", "embedded", "http"),
     "build": (),

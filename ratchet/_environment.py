@@ -55,6 +55,12 @@ OVERRIDES: Final = Variable(
 PLUGINS: Final = Variable(
     "RATCHET_PLUGINS", "worker", "none", "Module prefixes from which plug-ins may be imported, separated by commas."
 )
+LOG: Final = Variable(
+    "RATCHET_LOG",
+    "worker",
+    "`json`",
+    "Form of the worker's log: `json` or `text`. Where it is set, `ratchet serve` logs to stderr, too, instead of a file.",
+)
 PLUGIN_PATH: Final = Variable("RATCHET_PLUGIN_PATH", "worker", "", "Directory in which plug-in modules are found.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workflows.model.run.amounts import NOTHING, Amount, Resource
+from workflows.model.run.team_rest import TeamRest
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ class Leased:
     dearest: Amount | None = None
     """The most that one sample of the run took."""
     limited: tuple[Resource, ...] = ("tokens", "cost")
-    """What is."""
+    """What is, by the run's budget or its team's."""
+    team_rest: TeamRest | None = None
+    """Set when it was the team's month that had too little left."""
 
     @property
     def counts_money(self) -> bool:

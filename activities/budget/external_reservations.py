@@ -22,6 +22,7 @@ from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.write.limits.budgets import Budgets
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import LAST_DIGITS, Amount, Resource
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.targets.at_most import AtMost
 from workflows.model.trial import ShardInput, Split
 
@@ -39,6 +40,8 @@ class Covered:
     calls: int
     short_of: Resource | None = None
     """What there is too little of, when that is none."""
+    team_rest: TeamRest | None = None
+    """What is left of the team's month, where that is it."""
 
 
 class ExternalReservations:
@@ -82,7 +85,7 @@ class ExternalReservations:
             if not leased.others_at_work or time.monotonic() > given_up_at:
                 await until_back(lambda: self._budgets.close_lease(key, LeaseBalance()), self._is_away)
                 self._meters.waited_for_budget(time.monotonic() - since, "refused")
-                return Covered(0, leased.short_of)
+                return Covered(0, leased.short_of, leased.team_rest)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_BETWEEN_LOOKS)
 

@@ -308,7 +308,7 @@ class BudgetLease:
         if leased.short_of is None:
             return most is None or self._take(reservation, most, wish, calls)
         if last:
-            raise BudgetExhausted(leased.short_of)
+            raise BudgetExhausted(leased.short_of, leased.team_rest)
         return False
 
     def _others_busy(self, reservation: Reservation) -> bool:

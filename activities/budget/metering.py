@@ -8,15 +8,18 @@ from contextlib import asynccontextmanager
 from activities.endpoints.call_context import Bound, CallContext, Meter
 from activities.targets.faults import Fault
 from workflows.model.run.amounts import NOTHING, Amount, Resource
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.targets.at_most import AtMost
 
 
 class BudgetExhausted(Exception):
     """What is left of a budget does not cover one more call."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, team_rest: TeamRest | None = None) -> None:
         super().__init__(f"the budget of {resource} does not cover one more call")
         self.resource: Resource = resource
+        self.team_rest = team_rest
+        """Set when it is the budget that the run's team has for the month."""
 
 
 class NoMoreCalls(Exception):

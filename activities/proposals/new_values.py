@@ -72,7 +72,7 @@ class Proposing:
         try:
             proposed = await self._proposed(request, budget_lease, replace(context, meter=reservation))
         except BudgetExhausted as error:
-            raise ApplicationError(str(error), error.resource, type=BUDGET_EXHAUSTED, non_retryable=True) from None
+            raise _exhausted(error, (0, 0.0)) from None
         finally:
             reservation.close()
         return await budget_lease.written_with(lambda key, balance: self._kept(request, proposed, (key, balance)))
@@ -178,6 +178,11 @@ class Proposing:
         return Proposed(values=_canonical(returned["mapping"], f"proposer {proposer.ref}"))
 
 
+def _exhausted(error: BudgetExhausted, took: tuple[int, float]) -> ApplicationError:
+    rest = None if error.team_rest is None else error.team_rest.model_dump(mode="json")
+    return ApplicationError(str(error), error.resource, took, rest, type=BUDGET_EXHAUSTED, non_retryable=True)
+
+
 def _no_mapping(ref: str, returned: str) -> ApplicationError:
     return ApplicationError(
         f"proposer {ref} returned a {returned}; return a mapping of new values by factor name", type=PROPOSER_FAILED
@@ -190,8 +195,7 @@ def telling_what_it_took(reflecting: Reflecting) -> Iterator[None]:
     try:
         yield
     except BudgetExhausted as error:
-        took = [reflecting.tokens, reflecting.cost]
-        raise ApplicationError(str(error), error.resource, took, type=BUDGET_EXHAUSTED, non_retryable=True) from None
+        raise _exhausted(error, (reflecting.tokens, reflecting.cost)) from None
     except ApplicationError as error:
         if not reflecting.tokens and not reflecting.cost:
             raise

@@ -113,6 +113,7 @@ class Concluding:
             first_look=look.warnings if look is not None else (),
             race=race_over(conclusion) if status == "completed" else None,
             exhausted=conclusion.exhausted,
+            team_rest=conclusion.team_rest,
             metered=metered,
             duration_ms=_milliseconds_since(conclusion.started_at),
             unserved=(await self._store.served_times.run_clock(trial.run_id)).unserved,

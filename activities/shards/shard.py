@@ -45,6 +45,7 @@ from store.budget_leases import LeaseTaken
 from store.schema import StoreError
 from workflows.model.failures import described, shorten
 from workflows.model.run.amounts import NOTHING, Amount, Resource
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.overlay import Overlay
@@ -108,6 +109,7 @@ class ShardAtWork:
         self._stored: set[tuple[int, int]] = set()
         """Pairs whose answer is on its way to the store, scored or not."""
         self.exhausted: Resource | None = None
+        self._team_rest: TeamRest | None = None
         """The budget of which too little is left for another call."""
         self._in_flight: set[asyncio.Task[None]] = set()
         self._errors: dict[tuple[int, int], str] = {}
@@ -187,6 +189,7 @@ class ShardAtWork:
             errors=summed([self.errors]),
             scoring_error=_first(self._scoring_errors) if self._scoring_broke else None,
             exhausted=self.exhausted,
+            team_rest=self._team_rest,
         )
 
     async def _evaluate(self, pair: PairToAnswer, taken: Place) -> None:
@@ -198,7 +201,8 @@ class ShardAtWork:
         except NoMoreCalls:
             return
         except BudgetExhausted as error:
-            self.exhausted = self.exhausted or error.resource
+            if self.exhausted is None:
+                self.exhausted, self._team_rest = error.resource, error.team_rest
         except Unreachable as error:
             self.errors[error.kind] += 1
             self._errors[place] = shorten(f"sample {pair.sample.id}: {error}")

@@ -11,17 +11,17 @@ from typing import Any, Literal
 
 import pydantic
 
-from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, source_of, split_sizes
+from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, split_sizes
 from activities.datasets.run_dataset import refuse_nothing_to_stratify_by
 from activities.preparing.extras import missing_extras
-from activities.preparing.factor_files import FactorFiles, spec_folder, with_factor_files
+from activities.preparing.factor_files import FactorFiles
 from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
-from clients.checks.plugin_inspection import Inspection, inspect_plugins, plugin_uses
-from clients.checks.prompt_source import look_at_prompt
+from clients.checks.plugin_inspection import Inspection, plugin_uses
 from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
+from clients.checks.surroundings import BesideSpec, Surroundings, source_beside
 from clients.settings import dataset_settings
 from ratchet._files import references_in
 from ratchet._text.explanation import explain
@@ -97,16 +97,6 @@ class Checked:
         return source_beside(self.path, self.request)
 
 
-def source_beside(spec: Path, request: OptimizationRequest) -> Source:
-    return source_of(request.dataset, lambda path: _present(spec.parent / path), dataset_settings(), spec.parent)
-
-
-def _present(file: Path) -> Path:
-    if not file.is_file():
-        raise DatasetError(f"there is no file {str(file)!r}; the path is relative to the spec")
-    return file
-
-
 async def check_spec(
     path: Path, *, own_worker: bool = True, endpoints: bool = True, whole_engine: bool = True, home: Path | None = None
 ) -> Checked:
@@ -130,22 +120,25 @@ async def check_content(
     whole_engine: bool = True,
     home: Path | None = None,
     by_program: bool = False,
+    surroundings: Surroundings | None = None,
 ) -> Checked:
-    """Check what a spec file says, or what a program says instead of one; `by_program`, its own functions may be named."""
+    """Check what a spec file says, or what a program says instead of one; `by_program`, its own functions may be named.
+
+    Where the `surroundings` are not the files beside the spec, only what they may read is looked at.
+    """
     path = file.path
+    around: Surroundings = surroundings or BesideSpec(path, home)
+    request = await around.apart(_understood, file.content)
+    if not isinstance(request, OptimizationRequest):
+        return Checked(path, _located(file, request))
     try:
-        request = OptimizationRequest.model_validate(file.content)
-    except pydantic.ValidationError as error:
-        return Checked(path, _located(file, explain(error)))
-    except RecursionError:
-        return Checked(path, [Finding("is nested too deeply; flatten it")])
-    try:
-        taken = await asyncio.to_thread(with_factor_files, request, spec_folder(path))
+        taken = await around.factor_files(request)
     except DatasetError as error:
         return Checked(path, _located(file, [str(error)]))
-    seen = await look_at_prompt(path, taken.request, home)
+    seen = await around.prompt(taken.request)
     request, known = seen.asked, seen.read
-    findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
+    problems = await around.apart(check_request, known)
+    findings = _located(file, [*problems, *([seen.problem] if seen.problem is not None else [])])
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
     findings += [Finding(message, file.line_of(message), severity) for message in missing_extras(known.optimizer)]
     if whole_engine and (lacking := lacking_packages()):
@@ -153,7 +146,7 @@ async def check_content(
         findings.append(Finding(message, severity=severity))
     strata: Counter[str] = Counter()
     members = Members(known)
-    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata, members)
+    dataset, data_findings = await asyncio.to_thread(_check_dataset, around, known, strata, members)
     sizes: Mapping[Split, int] = {}
     if dataset is not None:
         drawn = members.drawn
@@ -169,7 +162,7 @@ async def check_content(
         findings.append(Finding(f"dataset: {confirmed}", file.line_of("dataset: "), "warning"))
     uses = plugin_uses(request)
     of_program = {use.reference: f"version:{use.version}" for use in uses if by_program and is_of_program(use.reference)}
-    plugins = await inspect_plugins([use for use in uses if use.reference not in of_program], path.parent)
+    plugins = await around.plugins([use for use in uses if use.reference not in of_program])
     plugins = replace(plugins, fingerprints=plugins.fingerprints | of_program)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
@@ -182,12 +175,22 @@ async def check_content(
     return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files)
 
 
+def _understood(content: object) -> OptimizationRequest | list[str]:
+    """The spec that a content is, or what is wrong with its fields."""
+    try:
+        return OptimizationRequest.model_validate(content)
+    except pydantic.ValidationError as error:
+        return explain(error)
+    except RecursionError:
+        return ["is nested too deeply; flatten it"]
+
+
 def _located(file: SpecFile, messages: Iterable[str]) -> list[Finding]:
     return [Finding(message, file.line_of(message)) for message in messages]
 
 
 def _check_dataset(
-    spec: Path, request: OptimizationRequest, strata: Counter[str], members: Members
+    around: Surroundings, request: OptimizationRequest, strata: Counter[str], members: Members
 ) -> tuple[Ingested | None, list[str]]:
     """The dataset's size and content hash, and what is wrong with it; what it is stratified by is counted.
 
@@ -198,8 +201,11 @@ def _check_dataset(
         return None, []
     lacking, named, scored, taken = _MissingInputs(request), _NamedData(), _Expectations(request), _TakenFiles(request)
     try:
+        source = around.source(request)
+        if source is None:
+            return None, []
         looks = lacking.look, _counting(strata, given.drawn_splits), named.look, scored.look, taken.look, members.look
-        found = check_items(source_beside(spec, request), *looks, largest_mb=dataset_settings().largest_dataset_mb)
+        found = check_items(source, *looks, largest_mb=dataset_settings().largest_dataset_mb)
         if given.drawn_splits is not None and given.drawn_splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.drawn_splits.stratify_by, bool(strata.keys() - {"", "[]"}))
         members.refuse_nothing_to_group_by()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command
-from clients.own_modules import own_module
+from clients.templates.spec_templates import TEMPLATES, template_text
 
 SCHEMA_FILE = "spec.schema.json"
 IGNORE_FILE = ".gitignore"
@@ -19,12 +18,6 @@ SKILL_FILE = "ratchet/SKILL.md"
 IGNORED = ".ratchet/\noptimizations/\n"
 """What runs leave beside a spec: the servers' data, and the histories."""
 
-TEMPLATES = {
-    "chat": ("chat/spec.yaml", "tickets.jsonl"),
-    "chain": ("chain/spec.yaml", "tickets.jsonl"),
-    "prompt": ("prompt/spec.yaml", "prompt/triage.yaml", "tickets.jsonl"),
-    "python": ("python/spec.yaml", "python/agent.py", "tickets.jsonl"),
-}
 OWN = {
     "chat": "in {spec}: put in your prompt (configuration), your model, and its prices",
     "chain": "in {spec}: put in your prompts (configuration) and steps (target), your model, and its prices",
@@ -95,16 +88,14 @@ def write_templates(directory: Path, template: str = "chat") -> tuple[list[str],
     """Write what is missing; the names written, and the names that were there."""
     if template not in TEMPLATES:
         raise CommandError(f"--template: {template!r} is unknown; use one of {', '.join(TEMPLATES)}")
-    folder = files(own_module("clients.templates"))
-    contents = {path.rpartition("/")[2]: folder.joinpath(path).read_text("utf-8") for path in TEMPLATES[template]}
+    contents = {path.rpartition("/")[2]: template_text(path) for path in TEMPLATES[template].files}
     contents |= {SCHEMA_FILE: schema_text() + "\n", IGNORE_FILE: IGNORED}
     return _write_missing(directory, contents)
 
 
 def write_skill(directory: Path) -> tuple[list[str], list[str]]:
     """Write the instructions for coding agents, unless there are some; the names written, and the names that were there."""
-    text = files(own_module("clients.templates")).joinpath("skill/SKILL.md").read_text("utf-8")
-    return _write_missing(directory, {SKILL_FILE: text})
+    return _write_missing(directory, {SKILL_FILE: template_text("skill/SKILL.md")})
 
 
 def _write_missing(directory: Path, contents: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -37,17 +37,22 @@ from clients.http.feed import Feed
 from clients.http.routes import (
     audit_entries,
     codec,
+    dataset_uploads,
     datasets,
+    marks,
     matrix,
     prompts,
     releases,
     replays,
+    retries,
     run_comparison,
     runs,
     sample_files,
+    specs,
     start,
     steering,
     streams,
+    teams,
     trials,
 )
 from clients.http.routes.page import serve_page
@@ -169,9 +174,12 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    looking = (streams, runs, trials, matrix, sample_files, replays, run_comparison, audit_entries, datasets)
-    for part in (*looking, start, steering, releases, prompts, codec):
-        app.include_router(part.router, dependencies=[Depends(BEARER)])
+    looking = (streams.router, runs.router, trials.router, matrix.router, sample_files.router, replays.router)
+    beside = (run_comparison.router, datasets.router, prompts.router)
+    starting = (start.router, retries.router, specs.router, specs.of_runs, dataset_uploads.router, marks.router)
+    steered = (steering.router, releases.router, teams.router, audit_entries.router, codec.router)
+    for router in (*looking, *beside, *starting, *steered):
+        app.include_router(router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 
     @app.get("/health", operation_id="getHealth", tags=["session"])

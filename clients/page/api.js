@@ -20,7 +20,8 @@ export function whenSignedOut(listener) {
 }
 
 export const get = (path, options = {}) => ask("GET", withQuery(path, options.query), undefined, options.signal);
-export const post = (path, body, { key } = {}) => ask("POST", path, body ?? {}, undefined, key);
+export const post = (path, body, { key, signal } = {}) => ask("POST", path, body ?? {}, signal, key);
+export const put = (path, body) => ask("PUT", path, body);
 export const remove = (path) => ask("DELETE", path);
 
 /** The path of a run, or of something of it. */

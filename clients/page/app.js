@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { h, replace, s, say } from "./dom.js";
 import { linkTo, navigate, placeOf } from "./router.js";
+import { searchButton } from "./search/palette.js";
 import { report } from "./source.js";
 import { askForToken } from "./views/sign_in.js";
 import * as runView from "./views/run.js";
@@ -10,6 +11,7 @@ import * as runsView from "./views/runs.js";
 
 /** Screens beside the runs, loaded when they are first shown; a report has none of them. */
 const SCREENS = {
+  new: () => import("./start/new_run.js"),
   prompts: () => import("./prompts/screen.js"),
   datasets: () => import("./datasets/screen.js"),
 };
@@ -70,6 +72,7 @@ function frame() {
     h("header", { class: "top" },
       h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": report ? "Ratchet, the run" : "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
       report ? h("span", { class: "places soft" }, "Report") : h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs"), h("a", { href: linkTo(["prompts"]) }, "Prompts"), h("a", { href: linkTo(["datasets"]) }, "Datasets")),
+      report ? null : searchButton({ api, navigate }),
       themeButton(),
     ),
     main,

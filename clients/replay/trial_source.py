@@ -95,7 +95,14 @@ def conclusion_of(run_id: str, past: Iteration, asked: Asked, min_coverage: floa
         race=asked.race,
     )
     return Conclusion.model_construct(
-        trial=trial, exhausted=past.exhausted, looks=(), errors={}, error=None, scoring_error=None, ended="done"
+        trial=trial,
+        exhausted=past.exhausted,
+        team_rest=past.team_rest,
+        looks=(),
+        errors={},
+        error=None,
+        scoring_error=None,
+        ended="done",
     )
 
 
@@ -115,6 +122,7 @@ def measured_again(past: Iteration, result: TrialResult, **changes: object) -> R
         "evidence": result.evidence,
         "stopped_early": result.stopped_early,
         "exhausted": result.exhausted,
+        "team_rest": result.team_rest,
         "paid": Spend(samples=result.paid_samples, tokens=result.paid_tokens, cost=result.paid_cost),
         "reused": result.reused_samples,
     }

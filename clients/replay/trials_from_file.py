@@ -95,6 +95,7 @@ class FromMeans:
             lost_cost=past.lost.cost,
             reused_samples=past.reused,
             exhausted=past.exhausted,
+            team_rest=past.team_rest,
         )
         if asked.planning is not None and past.purpose is Purpose.NOISE:
             self.tally.cannot(SINGLE_ANSWERS.format(what="noise and plan"))

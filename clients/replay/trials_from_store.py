@@ -120,7 +120,8 @@ class FromOutcomes:
         told = past.error or ""
         if too_little := measured_too_little(conclusion, facts):
             if past.exhausted is not None:
-                return "cancelled", None, stopped_early(conclusion, facts), None
+                short = stopped_early(conclusion, facts) or ""  # with how many answers wait for their score
+                return "cancelled", None, told if told.startswith(short) else short, None
             return "failed", None, told if told.startswith(too_little) or _by_itself(told) else too_little, "execution"
         if mostly_failed(conclusion, tally.failed_answers, facts.outcomes):
             failed = f"{tally.failed_answers} of the baseline's {facts.outcomes} samples failed"
@@ -225,6 +226,7 @@ def _as_recorded(run_id: str, past: Iteration) -> TrialResult:
         error=past.error,
         stopped_early=past.stopped_early,
         exhausted=past.exhausted,
+        team_rest=past.team_rest,
         paid_samples=past.paid.samples,
         paid_tokens=past.paid.tokens,
         paid_cost=past.paid.cost,

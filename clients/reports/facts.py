@@ -18,6 +18,7 @@ from clients.reports.comparisons.score_differences import ScoreDifference, diffe
 from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
+from store.read.marks import Mark
 from store.read.rows import LegalHold, ProposalCost, Removal
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
@@ -25,6 +26,7 @@ from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.decisions import Decision
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.spec.release import ReleaseState
@@ -123,6 +125,8 @@ class Iteration(Payload):
     """What each look at it decided, where it raced."""
     exhausted: Resource | None = None
     """The budget that did not cover all of it."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
     paid: Spend = Field(default_factory=Spend)
     lost: Spend = Field(default_factory=Spend)
     reused: int = 0
@@ -229,6 +233,8 @@ class RunFacts(Payload):
     """What policies have removed of it."""
     legal_holds: tuple[LegalHold, ...] = ()
     """As long as one is in force, nothing more is removed."""
+    marks: tuple[Mark, ...] = ()
+    """What people said of it: pins, tags and notes; no decision reads them."""
     adjusted: LimitsInForce | None = None
     """Stop rules and budget as people left them; None when they are those of the spec."""
 

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from clients.wire import (
     Happening,
     Log,
+    MarkPage,
     RoundPage,
     candidate_of,
     detail_of,
@@ -70,6 +71,7 @@ async def inlined_answers(
         "/rejections": _json(RejectionPage(total=len(report.rejections), items=report.rejections)),
         "/releases": _RELEASES.dump_json(report.releases, by_alias=True).decode(),
         "/log": await _log(reader, run_id),
+        "/marks": _json(MarkPage(total=len(report.marks), items=report.marks)),
     }
     answers |= await _candidates(reader, report, None if in_full else MOST_CANDIDATES)
     answers |= await _comparisons(reader, report, MOST_SAMPLES if in_full else 0)

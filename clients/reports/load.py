@@ -60,6 +60,7 @@ def facts_of(report: RunReport) -> RunFacts:
         sources_removed=run.sources_removed,
         removals=run.removals,
         legal_holds=run.legal_holds,
+        marks=report.marks,
         adjusted=_adjusted(run, request),
     )
 
@@ -135,6 +136,7 @@ def _iteration(number: int, trial: TrialInFull, request: OptimizationRequest) ->
         stopped_early=trial.stopped_early,
         looks=trial.looks,
         exhausted=trial.exhausted,
+        team_rest=trial.team_rest,
         paid=Spend(samples=trial.paid_samples, tokens=trial.paid_tokens, cost=trial.paid_cost),
         lost=Spend(samples=trial.lost_samples, tokens=trial.lost_tokens, cost=trial.lost_cost),
         reused=trial.reused_samples,

@@ -51,9 +51,15 @@ class Interruption:
             self._event = None
 
 
-def run_async(context: Context, work: Callable[[Interruption], Awaitable[int | None]], *, serves: bool = False) -> int:
-    """Run a command. Its logs go to a file in its home, never over what it shows. One that serves many gets the fast loop."""
-    _quiet_logs(context)
+def run_async(
+    context: Context, work: Callable[[Interruption], Awaitable[int | None]], *, serves: bool = False, log: str = ""
+) -> int:
+    """Run a command. Its logs go to a file in its home, never over what it shows; one that stays gives them to stderr where it
+    is told in which form. One that serves many gets the fast loop."""
+    if log:
+        configure_logs(form="text" if log == "text" else "json")
+    else:
+        _quiet_logs(context)
     _be_observed(context, serves=serves)
     with asyncio.Runner(loop_factory=_fast_loop() if serves else None) as runner:
         return runner.run(_interruptible(work))

@@ -14,18 +14,18 @@ from activities.endpoints.endpoint_policy import named_by, note_allowed
 from activities.preparing.factor_files import FactorFileMissing, keep_factor_files
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec
-from clients.checks.plugin_inspection import plugin_uses
-from clients.commands.check import summary_of
+from clients.checks.plan_summary import question_before, summary_of
+from clients.checks.team_shortage import team_warning
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home
 from clients.local_audit import audited
-from clients.reports.removal_notes import removal_text
 from clients.runs.answered_run import Answered, NotRescored, answered_run
 from clients.runs.attendance import attend, leave_started
-from clients.runs.identity import further_ids, is_plugin_queue, without_number
+from clients.runs.identity import further_ids
 from clients.runs.interruption import Interruption
 from clients.runs.lookup import WORKFLOW, KnownRun, existing_run, known_run, reach_run
 from clients.runs.questions import agreed, is_at_terminal
+from clients.runs.retried_run import NotRetried, Retried, needs_code, retried_run, told_to_retry_elsewhere
 from clients.runs.run_options import RunOptions
 from clients.runs.service.run_code import CodeMissing, code_to_retry, note_code, notes_for
 from clients.runs.service.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
@@ -60,7 +60,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         if options.retry_failed:
             plan = await once_back(servers, lambda: plan_run(servers, checked, team=client_settings().team), context.note)
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
-            await _confirm(context, await with_known_size(context, servers, checked, plan), options)
+            await _confirm(context, servers, plan.team, await with_known_size(context, servers, checked, plan), options)
             _allow(context, servers, plan, checked)
             return await start_retry(context, servers, plan, before, options, interruption)
         begun = await begin_run(context, servers, checked, options)
@@ -84,7 +84,7 @@ async def begin_run(context: Context, servers: Servers, checked: Checked, option
         context.say(f"{run_id} is {run.status}; attached to it ({options.words.new} would start another)")
     else:
         if source is None or _asks_a_judge(plan.request):
-            await _confirm(context, await with_known_size(context, servers, checked, plan), options)
+            await _confirm(context, servers, plan.team, await with_known_size(context, servers, checked, plan), options)
         _allow(context, servers, plan, checked)
         plan = replace(plan, request=_looked_at_first(context, plan.request, options))
         run_id = await _start(servers, plan, run_id, fresh=options.new)
@@ -148,17 +148,18 @@ async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
     raise AssertionError("there is always a further id")
 
 
-async def _confirm(context: Context, checked: Checked, options: RunOptions) -> None:
-    """Before more money may be spent than nobody minds, a person at a terminal is asked; anybody else says so beforehand."""
+async def _confirm(context: Context, servers: Servers, team: str, checked: Checked, options: RunOptions) -> None:
+    """Before more money may be spent than nobody minds, a person at a terminal is asked; anybody else says so beforehand.
+
+    Where the month of its team does not cover it, everybody is told.
+    """
     costs = estimate(checked)
-    cheap = not costs.costs_money or (costs.cost is not None and costs.cost <= options.ask_above)
-    if options.yes or cheap:
+    short = await once_back(servers, lambda: team_warning(servers.reader.team_months, team, costs), context.note)
+    if short is not None:
+        context.note(f"{checked.path}: warning: {short}")
+    told = question_before(costs, options.ask_above)
+    if options.yes or told is None:
         return
-    calls = "any number of" if costs.calls is None else f"at most {costs.calls:,}"
-    price = "and nothing bounds what it costs"
-    if costs.cost is not None and costs.expected_cost is not None:
-        price = f"and costs about {costs.expected_cost:.2f}, {costs.cost:.2f} at worst"
-    told = f"This makes {calls} target calls, {price}."
     if not is_at_terminal(context):
         raise CommandError(
             f"{told} There is nobody to ask: give {options.words.yes} to start it, "
@@ -185,54 +186,50 @@ async def start_retry(
     context: Context, servers: Servers, plan: StartPlan, before: KnownRun, options: RunOptions, interruption: Interruption
 ) -> int:
     """Start a run that takes over what a finished one was answered, and asks again for what failed or is missing."""
-    if before.is_open or not before.is_finished:
-        why = "is still open; wait for its end, or `ratchet stop` it" if before.is_open else "never began; run it first"
-        raise CommandError(f"there is nothing to retry: {before.run_id} {why}")
-    detail = await servers.reader.runs.load(before.run_id)
-    gone = "" if detail is None else removal_text(detail.removals)
-    if gone:
-        context.note(f"{before.run_id}: {gone} What they were is asked again, and paid again.")
+    if not before.is_open and not before.is_finished:
+        raise CommandError(f"there is nothing to retry: {before.run_id} never began; run it first")
+    source = await _retried(servers, before.run_id)
+    if source.removed:
+        context.note(f"{before.run_id}: {source.removed} What they were is asked again, and paid again.")
     request = _looked_at_first(context, plan.request.model_copy(update={"retry_of": before.run_id}), options)
     retry = replace(plan, request=request)
     fresh = await _chosen(servers, plan.run_id, new=True)
     run_id = await _start(servers, retry, fresh.run_id, fresh=True)
     await _note(context, servers, retry, run_id)
-    takes = "asks everything anew" if gone else f"takes over all answers of {before.run_id} but the failed ones"
+    takes = "asks everything anew" if source.removed else f"takes over all answers of {before.run_id} but the failed ones"
     context.say(f"Started {run_id}, which {takes}")
     if options.detach:
         return await leave_started(context, servers, run_id, retry)
     return await attend(context, servers, run_id, retry.plugins, options, interruption)
 
 
+async def _retried(servers: Servers, run_id: str) -> Retried:
+    try:
+        return await retried_run(servers.reader, run_id)
+    except NotRetried as error:
+        raise CommandError(str(error)) from None
+
+
 async def retry_run(context: Context, run_id: str, options: RunOptions, interruption: Interruption) -> int:
     """Retry a finished run by its id, with the spec that the store keeps."""
     async with reach_run(context.home, run_id) as (servers, run):
-        row = await servers.reader.runs.load(run_id)
-        if row is None:
-            raise CommandError(f"there is nothing to retry: {run_id} never began; run its spec first")
-        request = OptimizationRequest.model_validate(row.spec)
+        source = await _retried(servers, run_id)
+        request = source.request
         try:
             code = await code_to_retry(notes_for(servers, context.home), run_id, request, task_queue())
         except CodeMissing as error:
             raise CommandError(str(error)) from None
-        if code is None and _needs_code(request):
-            raise CommandError(f"{run_id} needs its plug-ins; retry it where they are, with `ratchet run SPEC --retry-failed`")
+        if code is None and needs_code(request, task_queue()):
+            raise CommandError(told_to_retry_elsewhere(run_id))
         if code is not None and code.task_queue != request.execution.evaluation_task_queue:
             context.note(
                 f"the code beside {code.spec} has changed since {run_id} began: it is retried with the code as it is now"
             )
             request = request.model_copy(update={"execution": served_on(request, code.task_queue)})
         memo: dict[str, Any] = {"host": platform.node()}
-        team = await servers.reader.teams.of_run(run_id)
         memo |= {} if code is None else {"spec": code.spec, "plugins": True}
-        first = StartPlan(request, without_number(run_id), code, memo, team)
+        first = StartPlan(request, source.first_id, code, memo, source.team)
         return await start_retry(context, servers, first, run, options, interruption)
-
-
-def _needs_code(request: OptimizationRequest) -> bool:
-    """Whether a run was served by a worker of its own, which only the code it began with may be."""
-    queue = request.execution.evaluation_task_queue
-    return bool(plugin_uses(request)) and queue is not None and is_plugin_queue(queue, task_queue())
 
 
 def _looked_at_first(context: Context, request: OptimizationRequest, options: RunOptions) -> OptimizationRequest:

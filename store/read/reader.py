@@ -5,11 +5,14 @@ from __future__ import annotations
 from store.connection import Database
 from store.read.access.access_tokens import AccessTokenReader
 from store.read.access.audit_log import AuditReader
+from store.read.access.team_months import TeamMonthReader
 from store.read.access.teams import TeamReader
 from store.read.candidates import CandidateReader
 from store.read.dataset_items import DatasetItemReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
+from store.read.finds import FindReader
+from store.read.marks import MarkReader
 from store.read.outlines import OutlineReader
 from store.read.prompt_runs import PromptRunReader
 from store.read.releases import ReleaseReader
@@ -40,6 +43,9 @@ class StoreReader:
         self.prompt_runs = PromptRunReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)
+        self.marks = MarkReader(database)
+        self.finds = FindReader(database)
         self.access_tokens = AccessTokenReader(database)
         self.audit = AuditReader(database)
         self.teams = TeamReader(database)
+        self.team_months = TeamMonthReader(database)

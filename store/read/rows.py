@@ -12,12 +12,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ratchet._frozen import Payload
+from store.read.marks import Mark, RunMarks
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import Decision
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.spec.release import ReleaseState
 from workflows.model.suite import LeftOut
@@ -76,6 +78,7 @@ class ListedRun(RunSummary):
     max_rounds: int
     """As in force now; 0 is no limit. Likewise the budget."""
     budget: dict[str, Any]
+    marks: RunMarks = RunMarks()
 
 
 class RunPage(Payload):
@@ -250,6 +253,8 @@ class TrialInFull(TrialDetail):
     lost_cost: float = 0.0
     exhausted: Resource | None = None
     """The budget that did not cover the whole trial."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
     looks: tuple[RaceDecision, ...] = ()
     """At a trial that raced: what each look at it decided."""
 
@@ -448,3 +453,5 @@ class RunReport(Payload):
     proposals: tuple[ProposalCost, ...] = ()
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""
+    marks: tuple[Mark, ...] = ()
+    """What people said of it; no decision reads that."""

@@ -11,6 +11,7 @@ from typing import Any
 from store.connection import Connection, Database
 from store.encoding import decoded
 from store.read import replay_records, rows
+from store.read.marks import marks_of_run, marks_of_runs
 from store.read.releases import listed_releases
 from store.read.trials import IN_ORDER, TRIAL, count_rows, trial_columns
 from store.write.served_times import STOOD_STILL
@@ -74,14 +75,20 @@ class RunReader:
         status: str | None = None,
         search: str | None = None,
         team: str | None = None,
+        pinned: bool = False,
         offset: int = 0,
         limit: int = 100,
     ) -> rows.RunPage:
-        """Runs, the newest first, whose id, name or use case contains a text; with how many there are. With a team, its own."""
+        """Runs, the newest first, whose id, name, use case or tag contains a text; with how many there are. With a team, its
+        own."""
         chosen = (
             "($1::text IS NULL OR r.status = $1) AND ($2::text IS NULL OR position(lower($2) IN lower("
-            "r.run_id || ' ' || r.name || ' ' || r.use_case)) > 0) AND ($3::text IS NULL OR team_of_run(r.run_id) = $3)"
+            "r.run_id || ' ' || r.name || ' ' || r.use_case)) > 0 OR r.run_id IN (SELECT run_id FROM marks WHERE kind = 'tag'"
+            " AND candidate_id IS NULL AND position(lower($2) IN lower(text)) > 0))"
+            " AND ($3::text IS NULL OR team_of_run(r.run_id) = $3)"
         )
+        if pinned:
+            chosen += " AND r.run_id IN (SELECT run_id FROM marks WHERE kind = 'pin' AND candidate_id IS NULL)"
         async with self._database.snapshot() as connection:
             total = await connection.fetchval(f"SELECT count(*) FROM runs r WHERE {chosen}", status, search, team)
             found = await connection.fetch(
@@ -93,7 +100,10 @@ class RunReader:
                 offset,
                 limit,
             )
-        return rows.RunPage(total=total, items=tuple(_listed(row) for row in found))
+            marks = await marks_of_runs(connection, [row["run_id"] for row in found])
+        listed = (_listed(row) for row in found)
+        items = (row.model_copy(update={"marks": marks[row.run_id]}) if row.run_id in marks else row for row in listed)
+        return rows.RunPage(total=total, items=tuple(items))
 
     async def progress(self, run_id: str) -> rows.LiveProgress | None:
         """The live counters of a run, in one query that is cheap enough to poll."""
@@ -156,6 +166,7 @@ class RunReader:
             released = await listed_releases(connection, run_id=run_id)
             splits = await replay_records.splits(connection, run_id)
             proposals = await replay_records.proposal_costs(connection, run_id)
+            marks = await marks_of_run(connection, run_id)
 
         def told() -> rows.RunReport:
             return rows.RunReport(
@@ -166,6 +177,7 @@ class RunReader:
                 splits=splits,
                 proposals=proposals,
                 releases=tuple(released),
+                marks=tuple(marks),
             )
 
         return await asyncio.to_thread(told)

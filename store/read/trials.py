@@ -17,7 +17,7 @@ TRIAL = """
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
     t.part, t.first_sample, (SELECT s.samples FROM suites s WHERE s.run_id = t.run_id AND s.split = t.split) AS split_samples,
-    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.score_low, t.score_high,
+    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.team_rest, t.score_low, t.score_high,
     coalesce(t.experiment_id, t.trial_id) AS experiment_id,
     coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
@@ -128,7 +128,7 @@ class TrialReader:
 
 def trial_columns(row: Any, *json_columns: str) -> dict[str, Any]:
     """The flat columns of a trial's row with its summary as an object."""
-    values = decoded(row, "extra", "errors", "evidence", "looks", "judged", *json_columns)
+    values = decoded(row, "extra", "errors", "evidence", "looks", "judged", "team_rest", *json_columns)
     summary = {name: values.pop(name) for name in _SUMMARY}
     return {**values, "summary": {name: value for name, value in summary.items() if value is not None}}
 

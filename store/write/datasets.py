@@ -70,6 +70,14 @@ class Datasets:
         async with self._database.connection() as connection:
             return await named_dataset(connection, name, team)
 
+    async def version_of(self, name: str, dataset_id: str) -> int:
+        """The newest version of a name that is a dataset; 0 when none is."""
+        async with self._database.connection() as connection:
+            version: int | None = await connection.fetchval(
+                "SELECT max(version) FROM dataset_versions WHERE name = $1 AND dataset_id = $2", storable_text(name), dataset_id
+            )
+            return version or 0
+
     async def item_hashes(self, dataset_id: str) -> list[str]:
         """The samples of a dataset, in order."""
         async with self._database.connection() as connection:

@@ -59,7 +59,7 @@ class Outcomes:
         """The pairs of the shard's range that nobody has answered or scored yet."""
         async with self._database.connection() as connection:
             told = await connection.fetchrow(
-                "SELECT s.body, r.limits, b.limited, o.configuration, nextval('answer_ids')"
+                "SELECT s.body, r.limits, b.limited OR has_team_budget(s.run_id), o.configuration, nextval('answer_ids')"
                 " FROM suites s JOIN runs r USING (run_id) JOIN budgets b USING (run_id)"
                 " LEFT JOIN overlays o ON o.config_hash = $3 WHERE s.run_id = $1 AND s.split = $2",
                 shard.run_id,

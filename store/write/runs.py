@@ -12,7 +12,7 @@ from store.encoding import from_json, optional_text, storable_json
 from store.encrypted_contents import contents_of
 from store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event, trial_key
 from store.write.kept_files import delete_files_of_run
-from store.write.limits.budgets import limits_in, open_budget, set_limits
+from store.write.limits.budgets import limits_in, open_budget, set_limits, settle_months
 from store.write.overlays import store_overlay
 from store.write.retention.legal_holds import refuse_held
 from store.write.rounds import write_rounds
@@ -122,6 +122,7 @@ class Runs:
                 return
             if opened["starts"] > 1:
                 await refuse_held(connection, new.run_id)  # its rounds and trials are written anew
+                await settle_months(connection, new.run_id)
                 await connection.execute("DELETE FROM rounds WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM run_sizes WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM rejections WHERE run_id = $1", new.run_id)
@@ -227,9 +228,11 @@ class Runs:
         """The run's limits as the adjust update left them."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
-                "SELECT r.limits, b.limited FROM runs r JOIN budgets b USING (run_id) WHERE run_id = $1", run_id
+                "SELECT r.limits, b.limited OR has_team_budget(run_id) AS budgeted"
+                " FROM runs r JOIN budgets b USING (run_id) WHERE run_id = $1",
+                run_id,
             )
-            return AdjustedLimits() if row is None else limits_in(row["limits"], row["limited"])
+            return AdjustedLimits() if row is None else limits_in(row["limits"], row["budgeted"])
 
     async def standings(self, run_ids: Sequence[str]) -> dict[str, RunStanding]:
         """The rows of those runs that have one."""
@@ -275,6 +278,7 @@ async def delete_run(connection: Connection, run_id: str) -> bool:
         run_id,
     )
     await connection.execute("DELETE FROM rate_limits WHERE run_id = $1", run_id)
+    await settle_months(connection, run_id)
     await connection.execute("DELETE FROM runs WHERE run_id = $1", run_id)
     await delete_files_of_run(connection, run_id)
     await connection.execute(

@@ -268,7 +268,7 @@ async def _end_trial(
             total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
             duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25, score_low = $26, score_high = $27,
-            looks = coalesce($28, looks), exhausted = $29, sample_states = $31, finished_at = now()
+            looks = coalesce($28, looks), exhausted = $29, team_rest = $31, sample_states = $32, finished_at = now()
         WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $30
         """,
         trial.run_id,
@@ -300,5 +300,6 @@ async def _end_trial(
         looks,
         result.exhausted,
         trial.part,
+        optional_json(None if result.team_rest is None else result.team_rest.model_dump(mode="json")),
         sample_states if sample_states is None else list(sample_states),
     )

@@ -114,6 +114,21 @@ def test_a_command_that_is_shown_exists(path: Path) -> None:
     assert [name for name in re.findall(r"(?:^\$ |`)make ([a-z-]+)", text_of(path), re.MULTILINE) if name not in targets] == []
 
 
+QUOTED = re.compile(r"^\| ([a-z -]+) \| .* \| \[`([\w./]+)`\]\(\.\./\2\): `(.+)` \|$", re.MULTILINE)
+TERMS = {
+    *("determinism", "idempotency", "heartbeats", "cancellation", "versioning", "continue-as-new", "payload limits"),
+    *("task queues", "timeouts", "retries"),
+}
+
+
+def test_every_line_that_answers_a_term_of_temporal_is_in_its_file() -> None:
+    section = text_of(ROOT / "docs" / "architecture.md").partition("## In Temporal's terms")[2].partition("\n## ")[0]
+    rows = QUOTED.findall(section)
+    assert len(rows) == section.count("\n| ") - 1, "a row quotes no line"
+    assert {term for term, _, _ in rows} >= TERMS
+    assert [row for row in rows if row[2] not in text_of(ROOT / row[1])] == []
+
+
 def code_files() -> list[Path]:
     return [
         path for room in ROOMS_WITH_CODE for path in ([ROOT / room] if room.endswith(".py") else (ROOT / room).rglob("*.py"))

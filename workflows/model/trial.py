@@ -15,6 +15,7 @@ from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import RunClock
 from workflows.model.run.decisions import Reference
 from workflows.model.run.rounds import RoundRecord
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.spec.targets.external import ActivityCalls, ExperimentRules
 
@@ -208,6 +209,8 @@ class Conclusion(Payload):
     """The first shard's that has one."""
     exhausted: Resource | None = None
     """The budget that did not cover the whole trial."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
     started_at: datetime | None = None
     """When the trial's workflow began."""
     experiment_id: str | None = None
@@ -270,6 +273,8 @@ class TrialResult(Payload):
     """Answers that were copied from other runs instead of paid for."""
     exhausted: Resource | None = None
     """The budget that did not cover the whole trial."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
     metered: bool = False
     """Budget was set aside for its calls: what it lost is the account's figure, with what the candidate's race lost."""
     duration_ms: int = 0
@@ -330,6 +335,8 @@ class ShardResult(Payload):
     """The first failure of a scorer that raised or gave NaN on more answers than it may. It fails the trial."""
     exhausted: Resource | None = None
     """The budget that did not cover all of its calls."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
     metered: bool = False
     """Budget was set aside for its calls."""
     lost: int = 0

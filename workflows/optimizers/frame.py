@@ -16,6 +16,7 @@ from workflows.model.activities.optimizer_steps import CustomStepInput, CustomSt
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import OptimizationResult, Proposed
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import AskedProposer
 
@@ -27,9 +28,10 @@ class ProposalFailed(Exception):
 class BudgetRefused(ProposalFailed):
     """What is left of the budget does not cover asking for a proposal."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, team_rest: TeamRest | None = None) -> None:
         super().__init__(f"the budget of {resource} does not cover another proposal")
         self.resource: Resource = resource
+        self.team_rest = team_rest
 
 
 @dataclass(frozen=True, slots=True)

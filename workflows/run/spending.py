@@ -8,6 +8,7 @@ from ratchet.optimizer import StopDecision
 from workflows.model.run.amounts import Resource
 from workflows.model.run.contract import CarriedState
 from workflows.model.run.rounds import Spend
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.trial import TrialResult
 
 
@@ -20,6 +21,8 @@ class Spending:
         self.reused = 0
         self.exhausted: Resource | None = None
         """The budget that did not cover a whole trial."""
+        self.team_rest: TeamRest | None = None
+        """What the team's month had left then, where it was that budget."""
         self.over: StopDecision | None = None
         """Set when none of a step's trials could be begun for want of budget."""
 
@@ -44,7 +47,8 @@ class Spending:
             cost=self.lost.cost + result.lost_cost,
         )
         self.reused += result.reused_samples
-        self.exhausted = self.exhausted or result.exhausted
+        if self.exhausted is None:
+            self.exhausted, self.team_rest = result.exhausted, result.team_rest
 
     def add_answers(self, tokens: int, cost: float) -> None:
         """Count what a proposer was paid for."""

@@ -383,7 +383,8 @@ class RunState:
     def metered(self) -> bool:
         """Whether what calls take is set aside before they are made."""
         budget = self.limits.budget
-        return bool(budget.samples or budget.tokens or budget.cost)
+        of_team = self.prepared is not None and self.prepared.team_budgeted
+        return of_team or bool(budget.samples or budget.tokens or budget.cost)
 
     @property
     def trial_history(self) -> TrialHistory:
@@ -445,6 +446,11 @@ class RunState:
         if unserved > known and self.resting_since is None:
             self.paused_for += unserved - known
         self.unserved = max(unserved, known)
+
+    def note_metered(self, result: TrialResult) -> None:
+        """Its team may have been given its first budget while the run was under way: a trial that was metered tells of it."""
+        if result.metered and not self.metered and self.prepared is not None:
+            self.prepared = self.prepared.model_copy(update={"team_budgeted": True})
 
     def end_rest(self, now: datetime) -> None:
         """Count the rest. What nobody served of it counts once: until the clock goes on, nothing more is added."""
@@ -519,6 +525,7 @@ class RunState:
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         if budget:
             self.budget_adjusted, self.spending.exhausted, self.spending.over = True, None, None
+            self.spending.team_rest = None
         self.adjusted = self.adjusted or bool(stop or budget)
         self.limits = Limits(
             self.limits.stop.model_copy(update=stop),

@@ -113,6 +113,7 @@ class TrialRuns:
         finally:
             self._timed.pop(trial.workflow_id, None)
         self._state.note_unserved(result.unserved)
+        self._state.note_metered(result)
         return result
 
     async def tell_time_budget(self) -> None:

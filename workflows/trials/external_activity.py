@@ -18,10 +18,18 @@ from temporalio.workflow import ActivityCancellationType
 from ratchet._formats.canonical import canonical_json
 from workflows.contracts import Delegating
 from workflows.error_reason import reason_of
-from workflows.model.activities.external_trials import AnswersInput, CallsInput, GivenAnswer, RetriesInput
+from workflows.model.activities.external_trials import (
+    AnswersInput,
+    Calls,
+    CallsInput,
+    GivenAnswer,
+    ReservedRetries,
+    RetriesInput,
+)
 from workflows.model.activities.own_activity_calls import FIRST_PAUSE, LONGEST_PAUSE
 from workflows.model.failures import NOT_RETRYABLE, shorten
 from workflows.model.run.amounts import Resource
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.targets.external import ActivityCalls
 from workflows.model.trial import Resumed, ShardInput, ShardResult, TrialInput
 from workflows.policies import LOAD_CALLS, ONE_CALL, PENDING_AT_ONCE, SCORE_ANSWERS
@@ -66,6 +74,7 @@ class ByActivity:
         self._goes_on_at: int | None = None
         self._given_up_in_a_row = 0
         self._exhausted: Resource | None = None
+        self._team_rest: TeamRest | None = None
         self._so_far = ShardResult(first_error=self._resumed.first_error, errors=self._resumed.errors)
 
     async def run(self) -> list[ShardResult]:
@@ -124,8 +133,12 @@ class ByActivity:
             )
             first = loaded.until
             results += await self._answered_and_scored(Portion(part.model_copy(update={"last": first}), loaded))
-            self._exhausted = self._exhausted or loaded.exhausted
-        return merged(results).model_copy(update={"exhausted": self._exhausted})
+            self._note_shortage(loaded)
+        return merged(results).model_copy(update={"exhausted": self._exhausted, "team_rest": self._team_rest})
+
+    def _note_shortage(self, told: Calls | ReservedRetries) -> None:
+        if self._exhausted is None:
+            self._exhausted, self._team_rest = told.exhausted, told.team_rest
 
     async def _answered_and_scored(self, portion: Portion) -> list[ShardResult]:
         loaded = portion.loaded
@@ -204,7 +217,7 @@ class ByActivity:
             summary=f"{portion.shard.candidate_id}: budget for {calls} calls once more",
             **LOAD_CALLS,
         )
-        self._exhausted = self._exhausted or again.exhausted
+        self._note_shortage(again)
         return again.exhausted is None
 
     async def _execute(self, asked: dict[str, JsonValue], batch: Sequence[Sample]) -> RawValue:

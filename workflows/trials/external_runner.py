@@ -71,7 +71,8 @@ class OnRunner:
         await self._trigger()
         if self._triggered.exhausted is not None:
             pairs = self._whole.last - self._whole.first
-            return [ShardResult(missing=pairs, exhausted=self._triggered.exhausted)]
+            short = {"exhausted": self._triggered.exhausted, "team_rest": self._triggered.team_rest}
+            return [ShardResult(missing=pairs, **short)]
         if self.experiment_id is None:
             return [await self._scored()] if self._triggered.kept else []
         key = ExperimentKey(trial=self._whole, experiment_id=self.experiment_id)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +15,9 @@ from clients.commands.run import OutputOption, VerbosityOption
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
 from clients.own_modules import own_module
 from clients.settings import client_settings
+
+if TYPE_CHECKING:
+    from clients.runs.interruption import Interruption
 
 NoTokenOption = Annotated[
     bool,
@@ -63,8 +67,13 @@ def add_to(app: typer.Typer) -> None:
         from clients.http.server import serve as serve_until_stopped
         from clients.runs.interruption import run_async
 
-        serving = Serving(host, port, tuple(allow_host or ()), no_token=no_token)
-        return run_async(context, lambda interruption: serve_until_stopped(context, serving, interruption), serves=True)
+        settings = client_settings()
+        serving = Serving(host, port, (*(allow_host or ()), *settings.allowed_hosts), no_token=no_token)
+
+        def work(interruption: Interruption) -> Awaitable[int]:
+            return serve_until_stopped(context, serving, interruption)
+
+        return run_async(context, work, serves=True, log=settings.log)
 
     @command(app, "worker", "Operate")
     def worker(
@@ -85,7 +94,12 @@ def add_to(app: typer.Typer) -> None:
             ),
         ] = False,
         check_health: Annotated[
-            bool, typer.Option("--check-health", help="Exit 0 when Temporal and the database answer.")
+            bool,
+            typer.Option(
+                "--check-health",
+                help="Exit 0 when Temporal and the database answer, and the worker that writes RATCHET_HEALTH_FILE, if that is "
+                "set, serves.",
+            ),
         ] = False,
         log_file: Annotated[
             Path | None, typer.Option("--log-file", metavar="FILE", help="Write logs there instead of stderr.")

@@ -35,6 +35,9 @@ PROMPT: Final = f"{PROMPTS}/{{prompt}}"
 DATASETS: Final = "/v1/private/datasets"
 DATASET: Final = f"{DATASETS}/{{dataset_id}}"
 SESSION: Final = "/v1/private/session"
+SPEC: Final = "/v1/private/spec"
+SEARCH: Final = "/v1/private/search"
+TEAMS: Final = "/v1/private/teams"
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,18 @@ _READ = (
     ("GET", DATASETS),
     ("GET", DATASET),
     *(("GET", f"{DATASET}/{part}") for part in ("copies", "samples", "use")),
+    ("GET", SEARCH),
+    ("GET", f"{SPEC}/schema"),
+    ("GET", f"{SPEC}/templates"),
+    ("GET", f"{TEAMS}/months"),
+    ("GET", f"{TEAMS}/{{team}}/months"),
     ("GET", RUNS),
     ("GET", RUN),
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "matrix", "matrix/answers"),
-            *("outline", "rejections"),
-            *("releases", "replay", "rounds", "slices", "slices/scores"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "matrix", "matrix/answers"),
+            *("outline", "rejections", "releases", "replay", "rounds", "slices", "slices/scores", "spec"),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )
     ),
@@ -84,7 +91,11 @@ _STEER = {
     ("DELETE", RUN): "delete",
     ("POST", f"{RUN}/experiments"): "announce",
     ("POST", f"{RUN}/proposals"): "propose",
-    **{("POST", f"{RUN}/{part}"): part for part in ("adjust", "cancel", "pause", "rescore", "resume", "stop")},
+    **{("POST", f"{RUN}/{part}"): part for part in ("adjust", "cancel", "pause", "rescore", "resume", "retry", "stop")},
+    ("POST", DATASETS): "store dataset",
+    ("POST", f"{RUN}/marks"): "mark",
+    ("PUT", f"{RUN}/marks/{{number}}"): "mark",
+    ("DELETE", f"{RUN}/marks/{{number}}"): "unmark",
 }
 
 RULES: Final[Mapping[tuple[str, str], PathRule]] = {
@@ -97,9 +108,11 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     **{path: PathRule(Role.RUN, action) for path, action in _STEER.items()},
     ("POST", f"{PROMPT}/release"): PathRule(Role.RELEASE, "release"),
     ("POST", f"{PROMPT}/rollback"): PathRule(Role.RELEASE, "rollback"),
+    ("POST", f"{SPEC}/check"): PathRule(Role.RUN),  # it imports plug-ins, and changes nothing
     ("POST", f"{RUN}/approve"): PathRule(Role.RELEASE, "approve"),
     ("POST", f"{RUN}/reject"): PathRule(Role.RELEASE, "reject"),
     ("GET", "/v1/private/audit"): PathRule(Role.ADMIN),
+    ("PUT", f"{TEAMS}/{{team}}/budget"): PathRule(Role.ADMIN, "budget"),
     ("POST", "/codec/encode"): PathRule(Role.ADMIN),
     ("POST", "/codec/decode"): PathRule(Role.ADMIN),  # of payloads of all teams
 }
@@ -151,6 +164,9 @@ class Ownership:
             if owner != team:
                 error = unknown_run(run_id)
                 return error.status, Problem(field=error.field, message=str(error))
+        other = path.parameters.get("team", team)
+        if other != team:
+            return 404, Problem(field="team", message=f"there is no team {other[:100]!r}")
         digest = path.parameters.get("digest")
         if digest is not None and not await self._reader.teams.has_file(team, digest):
             return 404, Problem(field="digest", message=f"there is no image with sha256 {digest[:64]}")
@@ -212,10 +228,11 @@ class PathAdmission:
 
 def deed_of(caller: HttpCaller, path: MatchedPath) -> Deed:
     """What a request is about to do, as the audit log has it."""
-    return deed_by(caller, path.rule.action or "", path.parameters.get("optimization_id"))
+    named = path.parameters
+    return deed_by(caller, path.rule.action or "", named.get("optimization_id"), subject=named.get("team"))
 
 
-def deed_by(caller: HttpCaller, action: str, run_id: str | None) -> Deed:
-    """What a caller does to a run."""
+def deed_by(caller: HttpCaller, action: str, run_id: str | None, *, subject: str | None = None) -> Deed:
+    """What a caller does to a run, or to something else."""
     role = caller.role.value if caller.is_named else None
-    return Deed(caller.name, caller.through, action, role, run_id, team=caller.sees_only)
+    return Deed(caller.name, caller.through, action, role, run_id, subject=subject, team=caller.sees_only)

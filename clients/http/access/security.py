@@ -30,10 +30,12 @@ LARGEST_BODY = 2 * 1024 * 1024
 MOST_DISCARDED = 8 * LARGEST_BODY
 
 LARGEST_PAYLOADS = 8 * LARGEST_BODY
-"""Bytes. Temporal's UI sends the payloads of several events at once, and each may have two megabytes, in base64."""
+"""Bytes. Temporal's UI sends the payloads of several events at once, and each may have two megabytes, in base64; and datasets
+are sent whole."""
 
 API = "/v1/"
 CODEC = "/codec/"
+DATASETS = f"{API}private/datasets"
 GUARDED = (API, CODEC)
 ASKED_BY_THE_UI = ("authorization", "authorization-extras", "content-type", "x-namespace")
 """Headers that Temporal's UI sends along with payloads."""
@@ -201,7 +203,7 @@ class Guard:
 
 
 def _largest(path: str) -> int:
-    return LARGEST_PAYLOADS if path.startswith(CODEC) else LARGEST_BODY
+    return LARGEST_PAYLOADS if path.startswith((CODEC, DATASETS)) else LARGEST_BODY
 
 
 def _refused_body(headers: Headers, largest: int) -> Refusal | None:

@@ -49,19 +49,31 @@ async def list_optimizations(
     status: Annotated[RunStatus | None, Query(description="Only runs with this status.")] = None,
     search: Annotated[
         str | None,
-        Query(min_length=1, max_length=200, pattern=NO_CONTROLS, description="Part of the id, the name or the use case."),
+        Query(
+            min_length=1, max_length=200, pattern=NO_CONTROLS, description="Part of the id, the name, the use case or a tag."
+        ),
     ] = None,
+    pinned: Annotated[bool, Query(description="Only runs that somebody pinned.")] = False,
     offset: Offset = 0,
     limit: Limit = 100,
     *,
     caller: CalledBy,
 ) -> OptimizationPage:
     """Runs of one's team, an admin's of all, the newest first; before them those that wait for a worker to begin."""
-    return await listed_optimizations(backend, status=status, search=search, team=caller.sees_only, offset=offset, limit=limit)
+    return await listed_optimizations(
+        backend, status=status, search=search, team=caller.sees_only, pinned=pinned, offset=offset, limit=limit
+    )
 
 
 async def listed_optimizations(
-    backend: Backend, *, status: RunStatus | None, search: str | None, team: str | None, offset: int, limit: int
+    backend: Backend,
+    *,
+    status: RunStatus | None,
+    search: str | None,
+    team: str | None,
+    pinned: bool = False,
+    offset: int,
+    limit: int,
 ) -> OptimizationPage:
     """A page of the list; without a team, of all runs."""
     open_runs = await _of_team(backend, team, await backend.open_runs.now(backend.servers, backend.reader))
@@ -69,10 +81,10 @@ async def listed_optimizations(
     begun = (
         await backend.reader.runs.known_among([run.run_id for run in unknown]) if unknown else set()
     )  # since it was looked at
-    waiting = [waiting_of(run) for run in unknown if run.run_id not in begun]
+    waiting = [] if pinned else [waiting_of(run) for run in unknown if run.run_id not in begun]
     first = waiting[offset : offset + limit]
     rest = {"offset": max(offset - len(waiting), 0), "limit": limit - len(first)}
-    page = await backend.reader.runs.listed(status=status, search=search, team=team, **rest)
+    page = await backend.reader.runs.listed(status=status, search=search, team=team, pinned=pinned, **rest)
     waits = {run.run_id: run.waits_for for run in open_runs}
     rows = [listed_of(row, waits.get(row.run_id, ()) if row.status not in TERMINAL else ()) for row in page.items]
     return OptimizationPage(total=len(waiting) + page.total, items=(*first, *rows))

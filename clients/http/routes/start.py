@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.preparing.factor_files import FactorFileMissing, keep_factor_files
+from activities.preparing.factor_files import FactorFileMissing, FactorFiles, keep_factor_files
 from activities.preparing.request_check import Busy, problems_of
 from clients.http.access.audited_requests import Noted
 from clients.http.access.callers import CalledBy, HttpCaller
@@ -59,7 +59,7 @@ async def start(
     changed. What this server may not read, only the workers, is named in `unseen`: then its name alone counts. Plug-ins are
     those that the workers may import, and a dataset's path is one that they may read.
     """
-    _refuse_own_release(request, caller)
+    refuse_own_release(request, caller)
     started = await start_for(backend, request, response, caller.team, new=new)
     noted.run_id = started.optimization_id
     return started
@@ -85,7 +85,7 @@ async def rescore(
 
     The spec is that of the run but for scorers, objective, judgement and prices. An answer that the run did not get is missing.
     """
-    _refuse_own_release(request, caller)
+    refuse_own_release(request, caller)
     team = await backend.reader.teams.of_run(run_id)
     found = await read_contents(backend, request, team)
     if not await backend.reader.runs.is_known(run_id):
@@ -101,7 +101,7 @@ async def rescore(
     return started
 
 
-def _refuse_own_release(request: OptimizationRequest, caller: HttpCaller) -> None:
+def refuse_own_release(request: OptimizationRequest, caller: HttpCaller) -> None:
     """A run that releases its winner by itself does what only a role for releases may do."""
     releases_itself = request.release is not None and request.release.mode == "automatic"
     if releases_itself and not caller.role.covers(Role.RELEASE):
@@ -135,7 +135,7 @@ async def _started_once(backend: Backend, found: SpecContents, response: Respons
         row = await backend.reader.runs.progress(run_id)
         is_open = execution is not None and execution.status == WorkflowExecutionStatus.RUNNING
         known = is_open or row is not None
-        if not known and await _started(backend, found, run_id, team):
+        if not known and await started_as(backend, found.asked, run_id, team, found.files):
             backend.open_runs.add(run_id)
             return Started(optimization_id=run_id, status="initialized", created=True, unseen=unseen)
         if not new:
@@ -155,13 +155,14 @@ async def refuse_problems(request: OptimizationRequest) -> None:
         raise Refused(422, "; ".join(problems[:20]), problems[0].partition(": ")[0])
 
 
-async def _started(backend: Backend, found: SpecContents, run_id: str, team: str) -> bool:
-    """False when somebody else was faster."""
-    request = found.asked
+async def started_as(
+    backend: Backend, request: OptimizationRequest, run_id: str, team: str, files: FactorFiles | None = None
+) -> bool:
+    """Start a run under an id that nobody has; False when somebody else was faster."""
     if not await Teams(backend.database).claim_run(run_id, team):
         raise Refused(409, f"the id {run_id!r} is taken; give the spec another name", "name")
     try:
-        await keep_factor_files(backend.database, run_id, found.files)
+        await keep_factor_files(backend.database, run_id, files or {})
     except FactorFileMissing as error:
         raise Refused(422, str(error), "configuration") from None
     try:

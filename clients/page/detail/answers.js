@@ -7,7 +7,8 @@ import { imagesOf } from "./images.js";
 const LONGEST = 20_000; // characters of one text that are drawn at once
 
 /** Input and expected answer above, both answers beside each other below. */
-export function answersOf(sample, names) {
+export function answersOf(sample, names, marksOf = null) {
+  const said = (side) => (answer) => marksOf?.(side, answer, sample.item_id) ?? null;
   return [
     h("div", { class: "asked" },
       block("Input", readable(sample.input)),
@@ -16,20 +17,20 @@ export function answersOf(sample, names) {
     ),
     sample.tags.length ? h("p", { class: "tags" }, h("span", { class: "soft" }, "Tags: "), sample.tags.map((tag) => h("span", { class: "pill" }, tag))) : null,
     h("div", { class: "sides" },
-      side(names.before, sample.baseline_answers, sample.baseline_score),
-      side(names.after, sample.candidate_answers, sample.candidate_score),
+      side(names.before, sample.baseline_answers, sample.baseline_score, said("before")),
+      side(names.after, sample.candidate_answers, sample.candidate_score, said("after")),
     ),
   ];
 }
 
-function side(name, answers, mean) {
+function side(name, answers, mean, said) {
   return h("section", { class: "side" },
     h("h4", {}, name, " ", h("span", { class: "soft number" }, score(mean))),
-    answers.length ? answers.map((answer) => answerOf(answer, answers.length > 1)) : h("p", { class: "soft" }, "No answer."),
+    answers.length ? answers.map((answer) => answerOf(answer, answers.length > 1, said(answer))) : h("p", { class: "soft" }, "No answer."),
   );
 }
 
-function answerOf(answer, several) {
+function answerOf(answer, several, said) {
   const passed = answer.status !== "answered" ? answer.status : answer.passed ? "passed" : "did not pass";
   const facts = [
     several ? `replicate ${answer.replicate + 1}` : null,
@@ -49,6 +50,7 @@ function answerOf(answer, several) {
     answer.feedback && !scores.some(([name]) => answer.score_details[name]?.reason === answer.feedback) ? block("Feedback", answer.feedback) : null,
     answer.printed ? block("Printed", answer.printed) : null,
     scores.length ? h("dl", { class: "scores" }, scores.map(([name, value]) => scoreOf(name, value, answer.score_details[name]))) : null,
+    said,
   );
 }
 

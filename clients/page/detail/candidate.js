@@ -3,6 +3,7 @@
 import { h, replace } from "../dom.js";
 import { capital, cost, milliseconds, plain, score, signed, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
+import { marksBar } from "../marks/bar.js";
 import { choice, labelled, roomyLayout, verdictPill } from "./controls.js";
 import { changesView } from "./diff.js";
 import { imagesOf } from "./images.js";
@@ -13,16 +14,17 @@ import { slicesView } from "./slices.js";
 
 const TABS = { changes: "Changes", samples: "Samples", slices: "Slices", judgement: "Judgement" };
 
-export function mount(element, { run, api, subscribe, navigate, announce, params, options: given }) {
+export function mount(element, { run, api, marks, subscribe, navigate, announce, params, options: given }) {
   const id = params.candidate;
   let options = given;
   let giveUp = () => {};
   let known = "";
   const steps = ["runs", run.id, "candidates", id];
   const head = h("header", { class: "candidate-head" });
+  const said = marksBar(marks, { candidate_id: id }, `candidate ${id}`);
   const tabs = h("nav", { class: "tabs", "aria-label": "Of this candidate" });
   const body = h("div", { class: "candidate-body" });
-  replace(element, head, tabs, body);
+  replace(element, head, said, tabs, body);
 
   const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
   const link = (candidate) => h("a", { href: linkTo(["runs", run.id, "candidates", candidate]) }, named(candidate));
@@ -117,7 +119,8 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
     const names = { before: capital(named(against)), after: id === baseline ? "The baseline" : "This candidate" };
     const purpose = purposes.length ? options.get("purpose") : null;
     const ask = (query, signal) => api.get(api.ofRun(run.id, "comparison"), { query: { candidate: id, against, purpose, ...query }, signal });
-    return samplesView(place, { ask, names, options, go, announce });
+    const sides = { before: against, after: id };
+    return samplesView(place, { ask, names, options, go, announce, marksOf: (side, answer, item) => marksBar(marks, { candidate_id: sides[side], item_id: item, replicate: answer.replicate }, `the answer of ${sides[side]} to ${item}`) });
   }
 
   function changed() {

@@ -20,9 +20,10 @@ export const TURNS = {
 
 /**
  * The matrix and the samples. `ask(query, signal)` reads a comparison; `names` are both sides in words; `options` are those of
- * the address (`only`, `page`, `sample`), `go(changes)` changes them; `verdict` says whether what was judged is told, too.
+ * the address (`only`, `page`, `sample`), `go(changes)` changes them; `verdict` says whether what was judged is told, too;
+ * `marksOf(side, answer, item)` what people said of an answer.
  */
-export function samplesView(element, { ask, names, options, go, announce, verdict = true }) {
+export function samplesView(element, { ask, names, options, go, announce, marksOf = null, verdict = true }) {
   const matrix = h("div", { class: "matrix-place" });
   const list = h("div", { class: "samples" });
   const only = TURNS[options.get("only")] ? options.get("only") : null;
@@ -39,7 +40,7 @@ export function samplesView(element, { ask, names, options, go, announce, verdic
     );
     const wanted = options.get("sample");
     const open = wanted !== null && !only ? Number(wanted) - query.offset : -1;
-    const items = found.items.map((sample, place) => sampleRow(sample, names, place === open));
+    const items = found.items.map((sample, place) => sampleRow(sample, names, place === open, marksOf));
     replace(list,
       h("h3", {}, only ? `${TURNS[only].word}: ${whole(found.total)} of ${whole(found.turns.length)} samples` : `All ${whole(found.total)} samples`),
       only ? h("p", {}, h("button", { type: "button", onclick: () => go({ only: null, page: null }) }, "Show all samples")) : null,
@@ -78,7 +79,7 @@ function verdictOf(judged) {
   return h("p", { class: "soft judged" }, judged.explanation);
 }
 
-function sampleRow(sample, names, isOpen) {
+function sampleRow(sample, names, isOpen, marksOf) {
   const { word, mark, kind } = TURNS[sample.turn];
   const place = h("div", { class: "sample-body", hidden: true });
   const name = `${sample.item_id}: ${word.toLowerCase()}`;
@@ -90,7 +91,7 @@ function sampleRow(sample, names, isOpen) {
   );
   const toggle = () => {
     const opening = place.hidden;
-    if (opening && !place.hasChildNodes()) replace(place, answersOf(sample, names));
+    if (opening && !place.hasChildNodes()) replace(place, answersOf(sample, names, marksOf));
     place.hidden = !opening;
     button.setAttribute("aria-expanded", String(opening));
   };

@@ -2,11 +2,12 @@
 
 import { h, replace } from "../dom.js";
 import { cost, duration, whole } from "../format.js";
+import { linkTo } from "../router.js";
 import { isLive } from "../source.js";
 import { ask } from "./dialogs.js";
 
 /** The buttons of a run, as its status allows; what was answered is told by `tell(kind, text)`. */
-export function mount(element, { run, api, subscribe }, tell) {
+export function mount(element, { run, api, navigate, subscribe }, tell) {
   const key = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
   const request = async (what, body) => (await api.post(api.ofRun(run.id, what), body, { key: key() })).message;
 
@@ -35,6 +36,18 @@ export function mount(element, { run, api, subscribe }, tell) {
     body: ["Trials in flight are cut off: what was paid for them is lost. What is known so far is kept. There is no confirmation. To keep the best with its evidence, stop it early instead."],
     confirm: "Cancel the run", kind: "danger", cancel: "Let it run", act: () => request("cancel"),
   });
+  async function retry() {
+    const failed = run.trials.reduce((sum, { errors }) => sum + Object.values(errors ?? {}).reduce((all, one) => all + one, 0), 0);
+    const started = await ask({
+      title: "Retry what failed?",
+      body: [
+        `${failed ? `${whole(failed)} answer${failed === 1 ? "" : "s"} failed.` : "No answer of this run is known to have failed; what is missing is asked again."} A new run takes over all other answers, and the proposals: nothing that was answered is paid for again.`,
+        "Once answers that failed are there, other candidates may turn out to be the best, so later rounds may differ, and cost what they cost.",
+      ],
+      confirm: "Retry", act: () => api.post(api.ofRun(run.id, "retry")),
+    });
+    if (started) navigate(["runs", started.optimization_id]);
+  }
   const adjust = () => question(adjustment(run, request));
 
   let shown = "";
@@ -49,7 +62,10 @@ export function mount(element, { run, api, subscribe }, tell) {
   }
 
   function buttonsFor(status, execution) {
-    if (!isLive || run.isOver || execution === "closed") return [];
+    if (!isLive) return [];
+    const again = h("a", { class: "button", href: linkTo(["new"], { again: run.id }) }, "Again, with…");
+    if (run.isOver) return [again, h("button", { type: "button", onclick: retry }, "Retry what failed…")];
+    if (execution === "closed") return [again];
     const paused = status === "paused";
     return [
       h("button", { type: "button", class: paused ? "primary" : null, onclick: paused ? resume : pause }, paused ? "Go on" : "Pause"),

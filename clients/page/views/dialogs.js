@@ -6,7 +6,7 @@ let count = 0;
 
 /**
  * Ask; `act(values)` is called with the fields' values when the answer is yes, and what it throws is shown.
- * `fields`: `{name, label, hint, value, type, required, suffix, choices}`. Resolves to what `act` returned, or null.
+ * `fields`: `{name, label, hint, value, type, required, wide, lines, path}`. Resolves to what `act` returned, or null.
  */
 export function ask({ title, body = [], fields = [], confirm, kind = "primary", cancel = "Not now", act }) {
   const id = `dialog-${++count}`;
@@ -71,5 +71,5 @@ function inputOf(field, id) {
   if (field.hint) attributes["aria-describedby"] = `${id}-${field.name}-hint`;
   if (field.type === "number") Object.assign(attributes, { inputmode: "decimal" });
   if (field.required) attributes["aria-required"] = "true";
-  return h("input", attributes);
+  return field.lines ? h("textarea", { ...attributes, rows: field.lines }) : h("input", attributes);
 }

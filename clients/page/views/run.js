@@ -10,6 +10,7 @@ import * as pareto from "../detail/pareto.js";
 import { h, replace, say } from "../dom.js";
 import { whole } from "../format.js";
 import { linkTo } from "../router.js";
+import { marksOfRun } from "../marks/of_run.js";
 import { openRun } from "../run.js";
 import { isLive } from "../source.js";
 import * as figures from "./figures.js";
@@ -43,7 +44,7 @@ const PARTS = {
 };
 
 export function mount(element, { api, navigate, announce, params, rest, options }) {
-  let run = null;
+  let run = null, marks = null;
   let place = { rest, options };
   let shown = null;
   let closed = false;
@@ -65,7 +66,7 @@ export function mount(element, { api, navigate, announce, params, rest, options 
     setTimeout(() => notice.remove(), 12_000);
   }
 
-  const contextFor = (more = {}) => ({ run, api, navigate, announce, options: place.options, subscribe: (listener) => run.subscribe(listener), params: { id: params.id, ...more } });
+  const contextFor = (more = {}) => ({ run, api, marks, navigate, announce, options: place.options, subscribe: (listener) => run.subscribe(listener), params: { id: params.id, ...more } });
 
   function show() {
     const [name = "", ...more] = place.rest;
@@ -113,6 +114,7 @@ export function mount(element, { api, navigate, announce, params, rest, options 
       run.close();
       return;
     }
+    marks = marksOfRun(run, api);
     replace(element, view);
     closing.push(head.mount(headPlace, contextFor(), tell));
     closing.push(run.subscribe((changed) => (changed.has("trials") || changed.has("rejections")) && countTabs()));

@@ -4,6 +4,7 @@ import { secondsLeft } from "../detail/budgets.js";
 import { h, replace, say } from "../dom.js";
 import { compact, cost, duration, score, share, signed, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
+import { marksBar } from "../marks/bar.js";
 import { isLive } from "../source.js";
 import { connectionChip } from "./connection.js";
 import * as controls from "./controls.js";
@@ -23,7 +24,8 @@ export function mount(element, context, tell) {
       h("div", { class: "head-words" },
         h("nav", { class: "crumbs small", "aria-label": "Where you are" }, isLive ? [h("a", { href: linkTo(["runs"]) }, "Runs"), h("span", { "aria-hidden": "true" }, " / ")] : null, h("span", { class: "mono soft" }, run.id)),
         h("div", { class: "title" }, heading, pill, chip.element),
-        facts),
+        facts,
+        marksBar(context.marks, {}, "the run")),
       buttons),
     cards,
   );

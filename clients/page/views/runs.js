@@ -4,6 +4,7 @@ import { h, replace, say } from "../dom.js";
 import { ago, cost, duration, whole, words } from "../format.js";
 import { follow } from "../live.js";
 import { linkTo } from "../router.js";
+import { isLive } from "../source.js";
 import { connectionChip } from "./connection.js";
 import { statusPill, waitsOf } from "./status.js";
 
@@ -18,21 +19,25 @@ export function mount(element, { api, navigate, options }) {
   let closed = false;
   let connection = { kind: "connecting", at: Date.now() };
   const chip = connectionChip(() => stream.again());
-  const search = h("input", { id: "run-search", type: "search", placeholder: "name or id", value: options.get("search") ?? "", oninput: () => later(filter, 200) });
+  const search = h("input", { id: "run-search", type: "search", placeholder: "name, id or tag", value: options.get("search") ?? "", oninput: () => later(filter, 200) });
   const status = h("select", { id: "run-status", onchange: () => filter() }, h("option", { value: "" }, "all"), STATUSES.map((name) => h("option", { value: name }, name)));
   status.value = options.get("status") ?? "";
+  const pinned = h("input", { type: "checkbox", checked: options.get("pinned") === "true", onchange: () => filter() });
   const told = h("p", { class: "told", role: "status" });
   const rows = h("tbody");
   const table = h("table", { class: "runs", "aria-label": "Runs" }, h("thead", {}, h("tr", {}, ["Run", "Status", "Result", "Progress", "Spent", "Started"].map((title) => h("th", { scope: "col" }, title)))), rows);
+  const months = h("div", { class: "months" });
   const problem = h("p", { class: "problem", role: "alert" });
   const nothing = h("div", { class: "empty", hidden: true });
   const more = h("button", { type: "button", hidden: true, onclick: () => ((wanted += PAGE), read()) }, "Show more");
   replace(element,
-    h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Runs"), chip.element),
+    h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Runs"), chip.element, isLive ? h("a", { class: "button primary end", href: linkTo(["new"]) }, "New run") : null),
     h("div", { class: "filters" },
       h("div", { class: "wide" }, h("label", { for: "run-search" }, "Search"), search),
-      h("div", {}, h("label", { for: "run-status" }, "Status"), status), told),
+      h("div", {}, h("label", { for: "run-status" }, "Status"), status),
+      h("label", { class: "check" }, pinned, "pinned only"), told),
     problem,
+    months,
     h("div", { class: "card flush" }, table, nothing),
     h("div", { class: "buttons centred" }, more),
   );
@@ -46,7 +51,7 @@ export function mount(element, { api, navigate, options }) {
 
   function filter() {
     wanted = PAGE;
-    history.replaceState(null, "", linkTo(["runs"], { search: search.value.trim(), status: status.value }));
+    history.replaceState(null, "", linkTo(["runs"], { search: search.value.trim(), status: status.value, pinned: pinned.checked || null }));
     return read();
   }
 
@@ -66,7 +71,7 @@ export function mount(element, { api, navigate, options }) {
   }
 
   async function readOnce() {
-    const query = { search: search.value.trim(), status: status.value, limit: wanted };
+    const query = { search: search.value.trim(), status: status.value, pinned: pinned.checked || null, limit: wanted };
     try {
       const page = await api.get("/optimizations", { query });
       if (closed) return;
@@ -77,6 +82,14 @@ export function mount(element, { api, navigate, options }) {
       if (!closed && !rows.children.length && error.status !== 401) replace(problem, error.message);
       throw error;
     }
+  }
+
+  let monthsKnown = "";
+  async function readMonths() {
+    const found = await api.get("/teams/months");
+    const state = JSON.stringify(found);
+    if (!closed && state !== monthsKnown) replace(months, found.flatMap(monthOf));
+    monthsKnown = state;
   }
 
   const known = new Map();
@@ -96,17 +109,17 @@ export function mount(element, { api, navigate, options }) {
     const wantedRows = next.map(({ row }) => row);
     if (wantedRows.length !== rows.children.length || wantedRows.some((row, place) => rows.children[place] !== row)) replace(rows, wantedRows);
     more.hidden = items.length >= total;
-    const filtered = search.value.trim() || status.value;
+    const filtered = search.value.trim() || status.value || pinned.checked;
     nothing.hidden = total > 0;
     table.hidden = total === 0;
-    replace(nothing, filtered ? [h("strong", {}, "No run is like that"), "Try another word, or all statuses."] : [h("strong", {}, "No runs yet"), h("code", {}, "ratchet run spec.yaml"), " starts one; it appears here by itself."]);
+    replace(nothing, filtered ? [h("strong", {}, "No run is like that"), "Try another word, or all statuses."] : [h("strong", {}, "No runs yet"), h("code", {}, "ratchet run spec.yaml"), " starts one, and so does ", h("a", { href: linkTo(["new"]) }, "New run"), "; it appears here by itself."]);
     say(told, `${whole(total)} run${total === 1 ? "" : "s"}`);
   }
 
   function rowOf(run) {
     const started = h("span", {}, ago(run.started_at));
     const row = h("tr", { onclick: (event) => event.target.closest("a") || navigate(["runs", run.optimization_id]) },
-      h("td", { class: "who" }, h("a", { href: linkTo(["runs", run.optimization_id]) }, run.name), h("div", { class: "mono soft small" }, run.optimization_id)),
+      h("td", { class: "who" }, h("a", { href: linkTo(["runs", run.optimization_id]) }, run.name), h("div", { class: "mono soft small" }, run.optimization_id), saidOf(run.marks)),
       h("td", { "data-title": "Status" }, statusPill(run)),
       h("td", { "data-title": "Result" }, resultOf(run)),
       h("td", { "data-title": "Progress" }, progressOf(run)),
@@ -126,12 +139,19 @@ export function mount(element, { api, navigate, options }) {
     poll: read,
   });
   read().catch(() => {});
+  readMonths().catch(() => {});
   const ticking = setInterval(() => known.forEach((made) => made.tick()), 30_000);
-  const looking = setInterval(() => !document.hidden && read().catch(() => {}), LOOK_EVERY);
+  const looking = setInterval(() => {
+    if (document.hidden) return;
+    read().catch(() => {});
+    readMonths().catch(() => {});
+  }, LOOK_EVERY);
 
   return {
     go(_, options) {
-      if ((options.get("search") ?? "") === search.value.trim() && (options.get("status") ?? "") === status.value) return;
+      const wished = options.get("pinned") === "true";
+      if ((options.get("search") ?? "") === search.value.trim() && (options.get("status") ?? "") === status.value && wished === pinned.checked) return;
+      pinned.checked = wished;
       search.value = options.get("search") ?? "";
       status.value = options.get("status") ?? "";
       read().catch(() => {});
@@ -144,6 +164,26 @@ export function mount(element, { api, navigate, options }) {
       stream.close();
     },
   };
+}
+
+/** A pin, tags, and how many notes: what people said of it. */
+function saidOf({ pinned, tags, notes } = { tags: [] }) {
+  if (!pinned && !tags.length && !notes) return null;
+  return h("div", { class: "marks-line small" }, pinned ? h("span", { class: "pill", "data-kind": "accent" }, "★ pinned") : null,
+    tags.map((tag) => h("span", { class: "pill tag" }, tag)), notes ? h("span", { class: "soft" }, `${whole(notes)} note${notes === 1 ? "" : "s"}`) : null);
+}
+
+const MONTH_SHOWS = [["cost", cost, ""], ["tokens", whole, " tokens"], ["samples", whole, " calls"]];
+
+/** What is left of a team's month, one line for each limit. */
+function monthOf({ team, month, budget, spent, set_aside: aside, left }) {
+  return MONTH_SHOWS.filter(([name]) => budget[name]).map(([name, shown, unit]) => {
+    const part = (spent[name] + aside[name]) / budget[name];
+    return h("div", { class: "month" },
+      h("span", {}, h("strong", {}, team), ` in ${month}: ${shown(spent[name])} spent${aside[name] ? `, ${shown(aside[name])} set aside` : ""}, ${shown(left[name])} of ${shown(budget[name])}${unit} left`),
+      barOf(part, part > 0.95 ? "bad" : part > 0.8 ? "warn" : ""),
+    );
+  });
 }
 
 function resultOf({ headline, direction, objective_name: objective }) {

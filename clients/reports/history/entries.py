@@ -254,6 +254,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "removals": [removal.model_dump(mode="json", exclude={"run_id"}) for removal in facts.removals],
         "removed": removal_text(facts.removals),
         "legal_holds": [hold.model_dump(mode="json") for hold in facts.legal_holds],
+        "marks": [mark.model_dump(mode="json", exclude={"run_id"}) for mark in facts.marks],
         "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),

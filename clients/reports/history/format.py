@@ -19,6 +19,7 @@ from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import Counts, LimitsInForce, RunStatus, Spend, Unanswered
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.spec.request import OptimizationRequest
@@ -67,6 +68,7 @@ class RecordedTrial(HistoryPart):
     first_replicate: int = 0
     stopped_early: str | None = None
     exhausted: Resource | None = None
+    team_rest: TeamRest | None = None
     paid: Spend = Field(default_factory=Spend)
     lost: Spend = Field(default_factory=Spend)
     reused: int = 0

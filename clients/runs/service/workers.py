@@ -17,6 +17,7 @@ from activities.settings import (
     BUILD_ID,
     DEPLOYMENT,
     EVALUATION_TASK_QUEUE,
+    HEALTH_FILE,
     OF_THE_CONTROLLER,
     ROLE,
     STATE_DIR,
@@ -208,7 +209,7 @@ def environment_of_worker(servers: Servers, home: Home) -> dict[str, str]:
     """The user's own, among it what plug-ins he allows everybody (RATCHET_PLUGINS). Which queues are served is our decision,
     and that no other version serves them. A key or a profile meant for another server must not be sent to the embedded one."""
     theirs = ("TEMPORAL_",) if servers.embedded else ()
-    decided = (EVALUATION_TASK_QUEUE, ROLE, DEPLOYMENT, BUILD_ID, *OF_THE_CONTROLLER.values())
+    decided = (EVALUATION_TASK_QUEUE, ROLE, DEPLOYMENT, BUILD_ID, HEALTH_FILE, *OF_THE_CONTROLLER.values())
     inherited = environment_of_children().items()
     kept = {name: value for name, value in inherited if name not in decided and not name.startswith(theirs)}
     kept |= servers.worker_environment() | {TASK_QUEUE.name: task_queue(), "PYTHONPATH": python_path()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from ratchet._frozen import Payload
 from store.connection import Database
 from store.encoding import storable_text
+from store.read.access.team_months import TeamMonthRow, months_now
 from workflows.model.spec.request import OptimizationRequest
 
 DEFAULT_TEAM: Final = "default"
@@ -24,6 +26,17 @@ class Team(Payload):
     namespaces: tuple[str, ...] = ()
     """Of its prompts."""
     runs: int = 0
+    month: TeamMonthRow | None = None
+    """Its account of this month, where it has a budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOwner:
+    """Whose a run is."""
+
+    team: str
+    has_budget: bool
+    """What the team's runs take counts in its month."""
 
 
 class TeamReader:
@@ -39,11 +52,12 @@ class TeamReader:
                 "SELECT t.*, ARRAY(SELECT namespace FROM prompt_namespaces p WHERE p.team = t.team ORDER BY 1) AS namespaces,"
                 " (SELECT count(*) FROM runs r WHERE team_of_run(r.run_id) = t.team) AS runs FROM teams t ORDER BY team"
             )
-            found = [Team(**{**row, "namespaces": tuple(row["namespaces"])}) for row in rows]
+            months = {month.team: month for month in await months_now(connection)}
+            found = [Team(**{**row, "namespaces": tuple(row["namespaces"]), "month": months.get(row["team"])}) for row in rows]
             if any(team.team == DEFAULT_TEAM for team in found):
                 return found
             runs = await connection.fetchval("SELECT count(*) FROM runs r WHERE team_of_run(r.run_id) = $1", DEFAULT_TEAM)
-            return [Team(team=DEFAULT_TEAM, runs=runs), *found]
+            return [Team(team=DEFAULT_TEAM, runs=runs, month=months.get(DEFAULT_TEAM)), *found]
 
     async def exists(self, team: str) -> bool:
         """Whether there is such a team."""
@@ -63,6 +77,15 @@ class TeamReader:
     async def of_run(self, run_id: str) -> str:
         """The team of one run."""
         return (await self.of_runs([run_id]))[run_id]
+
+    async def owner_of(self, run_id: str) -> RunOwner:
+        """The team of one run, and whether it has a budget."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                "SELECT team_of_run($1) AS team, has_team_budget($1) AS has_budget", storable_text(run_id)
+            )
+            assert row is not None
+            return RunOwner(row["team"], row["has_budget"])
 
     async def of_prompt(self, name: str) -> str:
         """The team of a prompt, whether there is one of that name or not."""

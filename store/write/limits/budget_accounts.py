@@ -1,24 +1,23 @@
-"""A run's budget account: what may be spent, what was, and what is left when somebody asks.
+"""A run's budget account: what may be spent, what was, and what is left when somebody asks, for it and for its team.
 
-Whoever takes something from what is left locks the run's row, so that takers come one after the other. All of this happens
-within the transactions of `Budgets`.
+Whoever takes something from what is left locks the run's row, then its team's where that has a budget
+(`store/write/limits/team_accounts.py`), so that takers come one after the other. All of this happens within the transactions
+of `Budgets`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from store.budget_leases import LeaseBalance, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Connection
 from store.events import RunUnknown
-from workflows.model.run.amounts import LAST_DIGITS, NOTHING, RESOURCES, Amount, Resource, total
-
-SECONDS_UNTIL_STALE = 30
-"""What its holder has not renewed for so long still counts, but nobody waits for it, and another attempt may take it over."""
-
-SECONDS_UNTIL_GIVEN_BACK = 4
-"""Who has nothing at work gives back what he holds within a second. Who does not is dead, and is waited for no longer."""
+from store.write.limits.accounts import SECONDS_UNTIL_STALE, TAKEN_BY_OTHERS, Account, least_cost, limits_of
+from store.write.limits.team_accounts import TeamAccount, TeamMonth, add_to_month, month_in, team_account_of
+from workflows.model.run.amounts import NOTHING, Amount, Resource, total
+from workflows.model.run.team_rest import TeamRest
 
 CONFIRMATION_MARGIN = 1.5
 """A call of the confirmation is expected to take so many times the mean of those so far."""
@@ -28,117 +27,122 @@ CONFIRMATION_MARGIN = 1.5
 class BudgetAccount:
     """A run's budget, and what others than the one who asks took from it."""
 
-    limits: dict[Resource, float]
-    """Those that there are."""
-    used: Amount
-    """Spent, lost, and set aside."""
+    own: Account
     held_back: Amount
     """For the confirmation."""
     dearest: Amount | None
-    others_busy: bool
-    others_hold_samples: bool
-    others_hold_money: bool
-    """Also without being at work: then it is given back within a second."""
-    other_exclusive: bool
+    team: TeamAccount | None = None
+    """What the run's team has for all of its runs."""
 
     @property
-    def counts_money(self) -> bool:
-        return "tokens" in self.limits or "cost" in self.limits
+    def limited(self) -> tuple[Resource, ...]:
+        """What is, by whichever account."""
+        return tuple(dict.fromkeys([*self.own.limits, *(self.team.account.limits if self.team else ())]))
 
-    def something_comes_back(self, short_of: Resource | None) -> bool:
-        """Whether waiting for others may help."""
-        return self.others_busy or (self.others_hold_samples if short_of == "samples" else self.others_hold_money)
 
-    def left(self, mine: Amount) -> dict[Resource, float]:
-        """Of each limited resource."""
-        return {
-            name: limit * (1 + LAST_DIGITS) - getattr(self.used, name) - getattr(self.held_back, name) - getattr(mine, name)
-            for name, limit in self.limits.items()
-        }
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What may be set aside, or what there is too little of."""
+
+    granted: Amount = NOTHING
+    short_of: Resource | None = None
+    others_at_work: bool = False
+    """Others hold something of the account that is short, or that gave; some of it may come back."""
+    team_rest: TeamRest | None = None
+    """Set when the team's account is short."""
 
 
 async def lock_budget(connection: Connection, run_id: str) -> Any:
-    row = await connection.fetchrow("SELECT * FROM budgets WHERE run_id = $1 FOR NO KEY UPDATE", run_id)
+    """The run's row under lock, with its team where that has a budget."""
+    row = await connection.fetchrow(
+        "SELECT *, (SELECT team FROM team_budgets WHERE team = team_of_run(run_id)) AS team FROM budgets"
+        " WHERE run_id = $1 FOR NO KEY UPDATE",
+        run_id,
+    )
     if row is None:
         raise RunUnknown(f"run {run_id!r} has no budget in the store: it was deleted, or never prepared")
     return row
 
 
-async def account_of(connection: Connection, key: LeaseKey, *, again: bool) -> BudgetAccount:
+async def account_of(connection: Connection, key: LeaseKey, *, again: bool, now: datetime | None = None) -> BudgetAccount:
     """The account under lock, with what an earlier attempt left behind already settled."""
     budget = await lock_budget(connection, key.run_id)
-    if await _taken_over(connection, key, again=again):
-        budget = await lock_budget(connection, key.run_id)
+    lease = await _lease_before(connection, key, again=again)
+    opened = None if lease is None else month_in(lease)
+    if lease is not None and lease["nonce"] != key.nonce:
+        await _take_over(connection, key, lease)
+        budget, opened = await lock_budget(connection, key.run_id), None
     others = await connection.fetchrow(
-        """
-        SELECT coalesce(sum(held_samples + spent_samples + lost_samples), 0)::bigint AS samples,
-               coalesce(sum(held_tokens + spent_tokens + lost_tokens), 0)::bigint AS tokens,
-               coalesce(sum(held_cost + spent_cost + lost_cost), 0) AS cost,
-               coalesce(sum(spent_samples + lost_samples), 0)::bigint AS calls,
-               coalesce(sum(spent_tokens + lost_tokens) FILTER (WHERE trial_id <> ''), 0)::bigint AS tokens_of_calls,
-               coalesce(sum(spent_cost + lost_cost) FILTER (WHERE trial_id <> ''), 0) AS cost_of_calls,
-               max(most_tokens_per_sample) AS most_tokens_per_sample, max(most_cost_per_sample) AS most_cost_per_sample,
-               coalesce(bool_or(is_there AND NOT idle), false) AS busy,
-               coalesce(bool_or(gives_back AND held_samples > 0), false) AS hold_samples,
-               coalesce(bool_or(gives_back AND (held_tokens > 0 OR held_cost > $5)), false) AS hold_money,
-               coalesce(bool_or(is_there AND exclusive), false) AS exclusive
-        FROM budget_leases
-        CROSS JOIN LATERAL (
-            SELECT renewed_at > now() - make_interval(secs => $3) AS is_there,
-                   renewed_at > now() - make_interval(secs => CASE WHEN idle THEN $4 ELSE $3 END) AS gives_back
-        ) AS holder_of_it
-        WHERE run_id = $1 AND holder <> $2
-        """,
+        f"{TAKEN_BY_OTHERS} AND run_id = $1",
         key.run_id,
         key.holder,
-        SECONDS_UNTIL_STALE,
-        SECONDS_UNTIL_GIVEN_BACK,
-        max(budget["limit_cost"], 1.0) * LAST_DIGITS,  # sums of floats that should be 0 seldom are
+        least_cost(budget),
     )
     assert others is not None
+    limits = limits_of(budget)
     settled = Amount(
         budget["spent_samples"] + budget["lost_samples"],
         budget["spent_tokens"] + budget["lost_tokens"],
         budget["spent_cost"] + budget["lost_cost"],
-    ) + await _unmetered(connection, key.run_id)
+    )
+    if limits:
+        settled += await _unmetered(connection, key.run_id)
     dearest = _dearest(budget, others)
     calls = settled.samples + others["calls"]
     of_calls = Amount(
         tokens=budget["tokens_of_calls"] + others["tokens_of_calls"], cost=budget["cost_of_calls"] + others["cost_of_calls"]
     )
-    limits: dict[Resource, float] = {name: budget[f"limit_{name}"] for name in RESOURCES if budget[f"limit_{name}"]}
+    team = None
+    if budget["team"] is not None:
+        team = await team_account_of(connection, key, budget["team"], opened, now)
     return BudgetAccount(
-        limits=limits,
-        used=settled + Amount(others["samples"], others["tokens"], others["cost"]),
+        own=Account(
+            limits=limits,
+            used=settled + Amount(others["samples"], others["tokens"], others["cost"]),
+            others_busy=others["busy"],
+            others_hold_samples=others["hold_samples"],
+            others_hold_money=others["hold_money"],
+            other_exclusive=others["exclusive"],
+        ),
         held_back=NOTHING if key.confirming else _for_confirmation(budget["confirmation_calls"], calls, of_calls, dearest),
         dearest=dearest,
-        others_busy=others["busy"],
-        others_hold_samples=others["hold_samples"],
-        others_hold_money=others["hold_money"],
-        other_exclusive=others["exclusive"],
+        team=team,
     )
 
 
-def grant(account: BudgetAccount, balance: LeaseBalance, request: LeaseRequest) -> tuple[Amount, Resource | None]:
-    """What may be set aside, or what there is too little of."""
-    left = account.left(balance.held + balance.spent + balance.lost)
-    wants_money = request.exclusive or request.needed.tokens or request.needed.cost
-    if account.counts_money and wants_money and (account.other_exclusive or (request.exclusive and account.others_hold_money)):
-        return NOTHING, "cost" if "cost" in account.limits else "tokens"
-    for name, amount in left.items():
-        needed = getattr(request.needed, name)
-        if (needed > 0 and needed > amount) or (request.exclusive and name != "samples" and amount <= 0):
-            return NOTHING, name
-    fits = {name: max(min(getattr(request.welcome, name), amount), 0) for name, amount in left.items()}
+def grant(account: BudgetAccount, balance: LeaseBalance, request: LeaseRequest) -> Grant:
+    """What may be set aside of the run's account and of its team's, or what there is too little of.
+
+    A run leaves its confirmation's share alone in both. In a team somebody is always at work: there a call of which nobody
+    knows what it takes waits for no more than another such call.
+    """
+    mine = balance.held + balance.spent + balance.lost
+    taken, own, team = mine + account.held_back, account.own, account.team
+    short_of = own.short_of(request, taken, first_alone=True)
+    if short_of is not None:
+        return Grant(short_of=short_of, others_at_work=own.something_comes_back(short_of))
+    left, others_at_work = own.left(taken), own.something_comes_back(None)
+    if team is not None:
+        short_of = team.account.short_of(request, taken, first_alone=False)
+        if short_of is not None:
+            rest = TeamRest(
+                team=team.of.team,
+                month=team.of.words,
+                resource=short_of,
+                limit=team.account.limits[short_of],
+                left=max(team.account.left(mine)[short_of], 0.0),
+            )
+            return Grant(short_of=short_of, others_at_work=team.account.something_comes_back(short_of), team_rest=rest)
+        for name, amount in team.account.left(taken).items():
+            left[name] = min(left.get(name, amount), amount)
     welcome = request.welcome
-    return (
-        Amount(
-            int(fits.get("samples", welcome.samples)),
-            int(fits.get("tokens", welcome.tokens)),
-            float(fits.get("cost", welcome.cost)),
-        ),
-        None,
+    fits = {name: max(min(getattr(welcome, name), amount), 0) for name, amount in left.items()}
+    granted = Amount(
+        samples=int(fits.get("samples", welcome.samples)),
+        tokens=int(fits.get("tokens", welcome.tokens)),
+        cost=float(fits.get("cost", welcome.cost)),
     )
+    return Grant(granted, others_at_work=others_at_work)
 
 
 async def _unmetered(connection: Connection, run_id: str) -> Amount:
@@ -187,10 +191,10 @@ def _dearest(*rows: Any) -> Amount | None:
     return known[0].or_more(known[-1]) if known else None
 
 
-async def _taken_over(connection: Connection, key: LeaseKey, *, again: bool) -> bool:
-    """Whether an earlier attempt's lease was found and settled: what it had set aside may have been paid for.
+async def _lease_before(connection: Connection, key: LeaseKey, *, again: bool) -> Any:
+    """The holder's lease as it stands, its own or that of an earlier attempt.
 
-    An attempt whose own lease was settled so is over: its books are in the account, and must not be added once more.
+    An attempt whose own lease was settled is over: its books are in the account, and must not be added once more.
     """
     row = await connection.fetchrow(
         "SELECT *, renewed_at > now() - make_interval(secs => $3) AS fresh FROM budget_leases"
@@ -201,13 +205,16 @@ async def _taken_over(connection: Connection, key: LeaseKey, *, again: bool) -> 
     )
     if again and (row is None or row["nonce"] != key.nonce):
         raise LeaseTaken(f"what attempt {key.attempt} at {key.holder} has taken is settled; it stops")
-    if row is None or row["nonce"] == key.nonce:
-        return False
-    if row["attempt"] > key.attempt and row["fresh"]:
+    if row is not None and row["nonce"] != key.nonce and row["attempt"] > key.attempt and row["fresh"]:
         raise LeaseTaken(f"attempt {row['attempt']} is at work on {key.holder}; attempt {key.attempt} stops")
+    return row
+
+
+async def _take_over(connection: Connection, key: LeaseKey, row: Any) -> None:
+    """Settle an earlier attempt's lease: what it had set aside may have been paid for."""
     await connection.execute("DELETE FROM budget_leases WHERE run_id = $1 AND holder = $2", key.run_id, key.holder)
-    await add_to_account(connection, key.run_id, row["candidate_id"], row["trial_id"], abandoned(row, key.left_open))
-    return True
+    of = (key.run_id, row["candidate_id"], row["trial_id"])
+    await add_to_account(connection, *of, abandoned(row, key.left_open), month_in(row))
 
 
 def abandoned(row: Any, left_open: tuple[tuple[int, int], ...] | None = None) -> LeaseBalance:
@@ -220,8 +227,10 @@ def abandoned(row: Any, left_open: tuple[tuple[int, int], ...] | None = None) ->
     return LeaseBalance(spent=spent, lost=lost, dearest=_dearest(row), exceeded=row["exceeded"])
 
 
-async def add_to_account(connection: Connection, run_id: str, candidate_id: str, trial_id: str, balance: LeaseBalance) -> None:
-    """Add a closed lease to the run's account, and what it lost to its trial's."""
+async def add_to_account(
+    connection: Connection, run_id: str, candidate_id: str, trial_id: str, balance: LeaseBalance, month: TeamMonth | None
+) -> None:
+    """Add a closed lease to the run's account and to its team's month, and what it lost to its trial's."""
     spent, lost, dearest = balance.spent, balance.lost, balance.dearest
     of_calls = spent + lost if trial_id else NOTHING
     await connection.execute(
@@ -259,6 +268,8 @@ async def add_to_account(connection: Connection, run_id: str, candidate_id: str,
             *columns_of(spent),
             bool(lost),
         )
+    if month is not None:
+        await add_to_month(connection, month, balance)
 
 
 def columns_of(amount: Amount) -> tuple[int, int, float]:

@@ -1,25 +1,23 @@
 """Budgets: what a run may spend, what it has spent, and what is set aside for calls in flight, on however many workers.
 
-Whoever takes something from what is left locks the run's row, so that takers come one after the other. Writing where a lease
-stands needs no lock: what it holds only becomes less, or turns into what it has spent.
+Whoever takes something from what is left locks the run's row, so that takers come one after the other, and after it the row of
+a team that has a budget. Writing where a lease stands needs no lock: what it holds only becomes less, or turns into what it has
+spent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date, datetime
+from operator import itemgetter
 from typing import Any
 
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.connection import Connection, Database
-from store.write.limits.budget_accounts import (
-    SECONDS_UNTIL_STALE,
-    abandoned,
-    account_of,
-    add_to_account,
-    columns_of,
-    grant,
-    lock_budget,
-)
+from store.write.limits.accounts import SECONDS_UNTIL_STALE
+from store.write.limits.budget_accounts import abandoned, account_of, add_to_account, columns_of, grant, lock_budget
+from store.write.limits.team_accounts import TeamMonth, add_to_month, month_in
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import NOTHING, RESOURCES, Amount, total
 from workflows.model.spec.execution import Budget
@@ -30,26 +28,30 @@ from workflows.model.trial import TrialInput
 class Budgets:
     """The budgets of runs, and what holders of leases have taken out of them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime] | None = None) -> None:
+        """`now` says which month of a team it is; without it PostgreSQL does, so that all workers agree."""
         self._database = database
+        self._now = now
 
     async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
         """Set more aside: as much as is welcome, or what there is of it, or nothing when that is less than is needed."""
         async with self._database.transaction() as connection:
-            account = await account_of(connection, key, again=request.again)
-            granted, short_of = grant(account, balance, request)
-            if short_of is None:
+            account = await account_of(connection, key, again=request.again, now=None if self._now is None else self._now())
+            found = grant(account, balance, request)
+            if found.short_of is None:
                 balance = replace(
                     balance,
-                    held=balance.held + granted,
+                    held=balance.held + found.granted,
                     exclusive=balance.exclusive or request.exclusive,
                     idle=False,
                     waiting=False,
                 )
             else:
                 balance = replace(balance, held=(balance.held - request.spare).not_negative())
-            await _write(connection, key, balance)
-            return Leased(granted, short_of, account.something_comes_back(short_of), account.dearest, tuple(account.limits))
+            await _write(connection, key, balance, None if account.team is None else account.team.of)
+            return Leased(
+                found.granted, found.short_of, found.others_at_work, account.dearest, account.limited, found.team_rest
+            )
 
     async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> None:
         """Keep where a lease stands. One that another attempt has taken over is not listened to any more."""
@@ -60,27 +62,30 @@ class Budgets:
         """The lease is used up: what it took is the run's now. Closing twice changes nothing."""
         async with self._database.transaction() as connection:
             await lock_budget(connection, key.run_id)
-            closed = await connection.fetchval(
-                "DELETE FROM budget_leases WHERE run_id = $1 AND holder = $2 AND nonce = $3 RETURNING true",
+            closed = await connection.fetchrow(
+                "DELETE FROM budget_leases WHERE run_id = $1 AND holder = $2 AND nonce = $3 RETURNING team, month",
                 key.run_id,
                 key.holder,
                 key.nonce,
             )
-            if closed:
-                await add_to_account(connection, key.run_id, key.candidate_id, key.trial_id, balance)
+            if closed is not None:
+                await add_to_account(connection, key.run_id, key.candidate_id, key.trial_id, balance, month_in(closed))
 
     async def settle_calls(self, key: LeaseKey, settlement: CallsSettlement) -> None:
-        """Calls of strangers are over: what they took is the run's, the rest of what was set aside for them is given back."""
+        """Calls of strangers are over: what they took is the run's, the rest of what was set aside for them is given back.
+
+        Of two months it is the first one's, as the calls began then.
+        """
         async with self._database.transaction() as connection:
             budget = await lock_budget(connection, key.run_id)
             rows = await connection.fetch(
                 "DELETE FROM budget_leases WHERE run_id = $1 AND holder = ANY($2) AND nonce = $3"
-                " RETURNING held_samples, held_tokens, held_cost",
+                " RETURNING held_samples, held_tokens, held_cost, team, month",
                 key.run_id,
                 list(settlement.holders),
                 key.nonce,
             )
-            held = total(Amount(*row) for row in rows)
+            held = total(Amount(row["held_samples"], row["held_tokens"], row["held_cost"]) for row in rows)
             if not held.samples:
                 return
             most = held.times(1 / held.samples)
@@ -93,7 +98,9 @@ class Budgets:
                 dearest=dearest,
                 exceeded=int(was_known and dearest is not None and most.short_of(dearest, limited) is not None),
             )
-            await add_to_account(connection, key.run_id, key.candidate_id, key.trial_id, balance)
+            months = sorted((row for row in rows if row["month"] is not None), key=itemgetter("month"))
+            month = month_in(months[0]) if months else None
+            await add_to_account(connection, key.run_id, key.candidate_id, key.trial_id, balance, month)
 
     async def settle_trial(self, trial: TrialInput) -> Amount:
         """Close what attempts left open that nobody will take over any more; what the trial's calls lost in all."""
@@ -103,8 +110,8 @@ class Budgets:
                 "DELETE FROM budget_leases WHERE run_id = $1 AND trial_id = $2 RETURNING *", trial.run_id, trial.trial_id
             )
             key = (trial.run_id, trial.candidate.candidate_id, trial.trial_id)
-            for row in left_open:
-                await add_to_account(connection, *key, abandoned(row))
+            for row in _by_month(left_open):
+                await add_to_account(connection, *key, abandoned(row), month_in(row))
             lost = await connection.fetchrow(
                 "SELECT lost_samples, lost_tokens, lost_cost FROM trials"
                 " WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3",
@@ -114,7 +121,7 @@ class Budgets:
 
 
 async def open_budget(connection: Connection, run_id: str, budget: Budget, confirmation_calls: int) -> None:
-    """A fresh account: a run that is started anew begins with nothing spent."""
+    """A fresh account: a run that is started anew begins with nothing spent. In its team's month it stays spent."""
     await connection.execute("DELETE FROM budgets WHERE run_id = $1", run_id)
     await connection.execute(
         "INSERT INTO budgets (run_id, limit_samples, limit_tokens, limit_cost, confirmation_calls) VALUES ($1, $2, $3, $4, $5)",
@@ -168,8 +175,16 @@ async def settle_left_open(connection: Connection, run_id: str) -> None:
         run_id,
         SECONDS_UNTIL_STALE,
     )
-    for row in left_open:
-        await add_to_account(connection, run_id, row["candidate_id"], row["trial_id"], abandoned(row))
+    for row in _by_month(left_open):
+        await add_to_account(connection, run_id, row["candidate_id"], row["trial_id"], abandoned(row), month_in(row))
+
+
+async def settle_months(connection: Connection, run_id: str) -> None:
+    """Count what leases of a run have open in the months of its team, before the run's own account goes: it was spent."""
+    await connection.execute("SELECT FROM budgets WHERE run_id = $1 FOR UPDATE", run_id)
+    left_open = await connection.fetch("DELETE FROM budget_leases WHERE run_id = $1 AND month IS NOT NULL RETURNING *", run_id)
+    for row in _by_month(left_open):
+        await add_to_month(connection, TeamMonth(row["team"], row["month"]), abandoned(row))
 
 
 async def spend_unmetered(connection: Connection, run_id: str, spent: Amount) -> None:
@@ -184,22 +199,28 @@ async def spend_unmetered(connection: Connection, run_id: str, spent: Amount) ->
     )
 
 
-async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance) -> None:
+def _by_month(rows: Sequence[Any]) -> list[Any]:
+    """In the order in which rows of months are locked."""
+    return sorted(rows, key=lambda row: row["month"] or date.min)
+
+
+async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance, month: TeamMonth | None) -> None:
     await connection.execute(
         """
         INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
                                    spent_cost, lost_samples, lost_tokens, lost_cost, most_tokens_per_sample,
                                    most_cost_per_sample, exceeded,
-                                   exclusive, idle, waiting, attempt, candidate_id, trial_id, renewed_at)
+                                   exclusive, idle, waiting, attempt, candidate_id, trial_id, renewed_at, team, month)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                now() + make_interval(secs => $22))
+                now() + make_interval(secs => $22), $23, $24)
         ON CONFLICT (run_id, holder) DO UPDATE SET
             held_samples = excluded.held_samples, held_tokens = excluded.held_tokens, held_cost = excluded.held_cost,
             spent_samples = excluded.spent_samples, spent_tokens = excluded.spent_tokens, spent_cost = excluded.spent_cost,
             lost_samples = excluded.lost_samples, lost_tokens = excluded.lost_tokens, lost_cost = excluded.lost_cost,
             most_tokens_per_sample = excluded.most_tokens_per_sample, most_cost_per_sample = excluded.most_cost_per_sample,
             exceeded = excluded.exceeded,
-            exclusive = excluded.exclusive, idle = excluded.idle, waiting = excluded.waiting, renewed_at = excluded.renewed_at
+            exclusive = excluded.exclusive, idle = excluded.idle, waiting = excluded.waiting, renewed_at = excluded.renewed_at,
+            team = coalesce(budget_leases.team, excluded.team), month = coalesce(budget_leases.month, excluded.month)
         """,
         key.run_id,
         key.holder,
@@ -209,6 +230,8 @@ async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance) -
         key.candidate_id,
         key.trial_id,
         key.lasts,
+        None if month is None else month.team,
+        None if month is None else month.month,
     )
 
 

@@ -13,9 +13,10 @@ from clients.checks import installation
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec
 from clients.checks.installation import lacking_packages
-from clients.commands.begin import TEMPLATES, write_templates
-from clients.commands.check import summary_of
+from clients.checks.plan_summary import summary_of
+from clients.commands.begin import write_templates
 from clients.demo.model_server import simulated_model
+from clients.templates.spec_templates import TEMPLATES
 from tests.support.spec_texts import SPEC, changed
 
 MINE = """

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from clients.checks.findings import Checked, check_spec
-from clients.commands.check import summary_of
+from clients.checks.plan_summary import summary_of
 from clients.demo.model_server import simulated_model
 from clients.runs.identity import run_id_of
 from ratchet.prompts import Overrides, open_store

@@ -61,6 +61,28 @@ async def test_a_team_is_made_with_its_prompts_and_runs_are_started_for_it(shell
         assert (refused.code, told in refused.errors) == (2, True), refused.errors
 
 
+async def test_a_team_is_given_a_budget_for_each_month_and_it_is_shown(shell: Shell) -> None:
+    assert (await shell.ratchet("teams", "create", "thrifty")).code == 0
+    made = await shell.ratchet("teams", "budget", "thrifty", "--cost", "100", "--samples", "500")
+    assert made.out.startswith("thrifty has 500 of 500 calls and 100.0 of 100.0 of cost left for 20")
+    assert (await shell.ratchet("teams", "budget", "thrifty", "--samples", "0", "--tokens", "9000")).code == 0
+    shown = (await shell.ratchet("teams", "show", "thrifty", "--json")).facts
+    assert shown["month"]["budget"] == {"samples": 0, "tokens": 9000, "cost": 100.0}
+    assert shown["month"]["left"] == {"samples": None, "tokens": 9000, "cost": 100.0}
+    assert "9,000 of 9,000 tokens" in (await shell.ratchet("teams", "list")).out
+    for given, told in (
+        (("budget", "thrifty"), "give --cost, --tokens or --samples"),
+        (("budget", "thrifty", "--cost", "-1"), "--cost: "),
+        (("budget", "thrifty", "--cost", "nan"), "--cost: "),
+        (("budget", "nobody", "--cost", "1"), "there is no team 'nobody'"),
+        (("show", "nobody"), "there is no team 'nobody'"),
+    ):
+        refused = await shell.ratchet("teams", *given)
+        assert (refused.code, told in refused.errors) == (2, True), refused.errors
+    taken_away = await shell.ratchet("teams", "budget", "thrifty", "--cost", "0", "--tokens", "0")
+    assert taken_away.out == "thrifty has no budget\n"
+
+
 async def test_a_spec_is_another_run_for_another_team(shell: Shell) -> None:
     assert (await shell.ratchet("teams", "create", "crew")).code == 0
     spec = {
@@ -76,5 +98,9 @@ async def test_a_spec_is_another_run_for_another_team(shell: Shell) -> None:
     ours = (await shell.ratchet("run", "spec.yaml", "--dry-run", "--json")).facts
     theirs = (await shell.ratchet("run", "spec.yaml", "--dry-run", "--json", "--team", "crew")).facts
     assert ours["run_id"] != theirs["run_id"]
+    crew = Shell(shell.directory, shell.servers, {"RATCHET_TEAM": "crew"})
+    assert "left for" not in (await crew.ratchet("check", "spec.yaml")).errors
+    assert (await shell.ratchet("teams", "budget", "crew", "--samples", "9")).code == 0
+    assert "warning: team crew has 9 of 9 target calls left for 20" in (await crew.ratchet("check", "spec.yaml")).errors
     refused = await shell.ratchet("run", "spec.yaml", "--detach", "--team", "nobody")
     assert (refused.code, "ratchet teams create nobody" in refused.errors) == (2, True)

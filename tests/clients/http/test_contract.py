@@ -35,6 +35,7 @@ digest = "{digest}"
 prompt = "{prompt}"
 dataset_id = "{dataset}"
 against = "{dataset}"
+number = {number}
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
@@ -73,6 +74,11 @@ enabled = false
 include-operation-id = "deleteOptimization"
 parameters = {{ optimization_id = "nowhere" }}
 
+# A mark can be taken away once.
+[[operations]]
+include-operation-id = "removeMark"
+parameters = {{ number = 1 }}
+
 [[operations]]
 include-operation-id = "compareOptimizations"
 parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
@@ -80,6 +86,11 @@ parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
 # Covering the schema of a spec, which is deep, takes thousands of requests: specs are only fuzzed.
 [[operations]]
 include-operation-id = "startOptimization"
+[operations.phases.coverage]
+enabled = false
+
+[[operations]]
+include-operation-id = "storeDataset"
 [operations.phases.coverage]
 enabled = false
 
@@ -105,12 +116,11 @@ async def test_the_server_does_what_its_openapi_document_says(
     async with await open_store(database_url=servers.database_url) as prompts:
         await prompts.seed(template("tests/contract"))
     async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
-        await client.get(
-            "/v1/private/openapi.json"
-        )  # built once, which takes longer than schemathesis waits where much else runs
+        await client.get("/v1/private/openapi.json")  # built once, in longer than schemathesis waits on a busy machine
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
+        note = (await client.post(f"/v1/private/optimizations/{finished}/marks", json={"kind": "note", "text": "x"})).json()
     configuration = tmp_path / "schemathesis.toml"
-    given = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest()}
+    given = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest(), "number": note["number"]}
     given |= {"prompt": "tests/contract", "dataset": seen.dataset_id}
     configuration.write_text(CONFIGURATION.format(examples=5, **given))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]

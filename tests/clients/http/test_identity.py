@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from clients.checks.findings import check_spec
-from clients.commands.check import summary_of
+from clients.checks.plan_summary import summary_of
 from clients.runs.service.servers import Servers
 from clients.runs.start_plan import plan_run
 from ratchet.prompts import open_store

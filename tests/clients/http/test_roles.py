@@ -46,7 +46,7 @@ def test_reading_changes_nothing_and_changing_is_not_for_readers() -> None:
         reads = method == "GET" or path.endswith("/render")  # whose input may be too long for an address
         assert rule.role in (None, Role.ADMIN) or (rule.role is Role.READ) == reads, path
     admins = {path for (_, path), rule in RULES.items() if rule.role is Role.ADMIN}
-    assert admins == {"/v1/private/audit", "/codec/encode", "/codec/decode"}
+    assert admins == {"/v1/private/audit", "/v1/private/teams/{team}/budget", "/codec/encode", "/codec/decode"}
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -57,8 +57,9 @@ async def test_each_role_passes_where_it_is_enough_and_is_told_which_one_is_miss
         for (method, path), rule in RULES.items():
             if rule.role is None or path.endswith("/events"):
                 continue
-            named = {"candidate_id": "c", "digest": "0" * 64, "prompt": "none%2Fsuch", "dataset_id": "0" * 64}
-            at = guarded_url + path.format(optimization_id="nowhere", **named)
+            known = {"optimization_id": "nowhere", "candidate_id": "c", "digest": "0" * 64, "number": 1, "team": "default"}
+            known |= {"prompt": "none%2Fsuch", "dataset_id": "0" * 64}
+            at = guarded_url + path.format(**known)
             body = BODIES.get(path.rpartition("/")[2], {}) if method == "POST" else None
             answer = await client.request(method, at, json=body)
             if role.covers(rule.role):

@@ -30,7 +30,7 @@ from workflows.model.spec.dataset import Item
 
 NAME_NO_RUN = {
     *("status", "search", "offset", "limit", "newest_first", "spec", "since", "before", "trials", "new", "last_event_id"),
-    *("purpose", "part", "only_failed", "field", "candidate", "against", "only"),
+    *("pinned", "q", "purpose", "part", "only_failed", "field", "candidate", "against", "only"),
     *("confirmation", "by", "slice", "after", "skip", "position", "at", "tag", "split"),
 }
 """Parameters of queries: whoever adds one says here that it names no run, or gives it a rule."""
@@ -90,7 +90,7 @@ async def test_a_run_of_another_team_is_not_there(two: TwoTeams, method: str, pa
     body = BODIES.get(path.rpartition("/")[2], {}) if method == "POST" else None
     told = set()
     for client in (two.beta, two.default):
-        at = path.removeprefix("/v1/private").format(optimization_id=two.run_id, candidate_id="r0-1")
+        at = path.removeprefix("/v1/private").format(optimization_id=two.run_id, candidate_id="r0-1", number=1)
         answer = await client.request(method, at, json=body)
         assert answer.status_code == 404, answer.text
         told.add(answer.json()["error"]["message"].replace(two.run_id, "…"))
@@ -104,8 +104,10 @@ async def test_its_own_team_and_admins_see_and_steer_it(two: TwoTeams) -> None:
         assert (await client.get(f"/optimizations/{two.run_id}/trials")).status_code == 200
         assert (await client.post(f"/optimizations/{two.run_id}/stop")).status_code == 409
         assert (await client.get("/optimizations?search=apart")).json()["total"] >= 1
+        assert two.run_id in [one["run_id"] for one in (await client.get("/search?q=apart")).json()["items"]]
     for client in (two.beta, two.default):
         assert (await client.get("/optimizations?search=apart")).json()["total"] == 0
+        assert (await client.get("/search?q=apart")).json() == {"items": []}
     detail = (await two.alpha.get(f"/optimizations/{two.run_id}")).json()
     best = detail["best_candidate_id"]
     own = await two.alpha.get("/comparison", params={"of": [two.run_id, f"{two.run_id}/{best}"]})
@@ -194,6 +196,24 @@ async def test_who_brings_the_same_samples_has_them_too(two: TwoTeams, servers: 
     assert not await servers.reader.teams.has_dataset("gamma", dataset_id)
     with pytest.raises(Exception, match="ratchet teams create gamma"):
         await Teams(servers.database).claim_dataset(dataset_id, "gamma")
+
+
+async def test_an_admin_gives_a_team_a_budget_and_only_the_team_sees_its_months(two: TwoTeams, servers: Servers) -> None:
+    given = await two.admin.put("/teams/alpha/budget", json={"cost": 12.5})
+    assert given.status_code == 200, given.text
+    [month] = given.json()
+    assert (month["team"], month["budget"]["cost"], month["left"]["cost"]) == ("alpha", 12.5, 12.5)
+    [noted] = [one for one in await servers.reader.audit.newest() if one.action == "budget"]
+    assert (noted.subject, noted.outcome) == ("alpha", "done")
+    seen = [{one["team"] for one in (await client.get("/teams/months")).json()} for client in (two.alpha, two.beta, two.admin)]
+    assert (seen[0], seen[1], seen[2] >= {"alpha"}) == ({"alpha"}, set(), True)
+    assert (await two.alpha.get("/teams/alpha/months")).json() == [month]
+    assert (await two.alpha.put("/teams/alpha/budget", json={"cost": 99})).status_code == 403
+    nowhere = [await two.beta.get(f"/teams/{name}/months") for name in ("alpha", "nobody")]
+    assert [one.status_code for one in nowhere] == [404, 404]
+    assert (await two.admin.put("/teams/nobody/budget", json={"cost": 1})).status_code == 404
+    assert (await two.admin.put("/teams/alpha/budget", json={"cost": -1})).status_code == 422
+    assert (await two.admin.put("/teams/alpha/budget", json={})).json() == []
 
 
 async def test_an_id_never_changes_hands(two: TwoTeams, servers: Servers) -> None:

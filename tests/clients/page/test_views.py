@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import Page, expect
 
+from store.write.access.teams import Teams
+from store.write.limits.team_budgets import TeamBudgets
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import Opens, keep_picture
 from tests.support.seeded_runs import enlarge
+from workflows.model.run.amounts import NOTHING, Amount
 
 MARKUP = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>{{input}} <b>bold</b> \u202edesrever'
 
@@ -96,6 +101,22 @@ async def test_trials_are_sorted_and_filtered_and_the_address_keeps_it(open_page
     await expect(page.get_by_role("columnheader", name="Score")).to_have_attribute("aria-sort", "descending")
     await page.get_by_role("table").get_by_role("link").first.click()
     await expect(page.get_by_role("heading", name="Candidate #")).to_be_visible()
+
+
+async def test_what_is_left_of_a_teams_month_is_shown_with_the_runs(open_page: Opens, engines: Engines) -> None:
+    await Teams(engines.database).create("paged", [], "a test")
+    budgets = TeamBudgets(engines.database)
+    await budgets.set("paged", Amount(samples=50, cost=10.0), "a test")
+    async with engines.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO team_months (team, month, spent_cost, spent_samples)"
+            " VALUES ('paged', date_trunc('month', now() AT TIME ZONE 'UTC'), 9.75, 20) ON CONFLICT DO NOTHING"
+        )
+    page = await open_page("runs")
+    shown = page.locator(".months")
+    await expect(shown).to_contain_text(re.compile(r"paged in 20\d\d-\d\d: 9\.75 spent, 0\.25 of 10\.00 left"))
+    await expect(shown).to_contain_text("20 spent, 30 of 50 calls left")
+    await budgets.set("paged", NOTHING, "a test")
 
 
 async def test_rejections_are_listed_with_their_reasons(open_page: Opens, varied: str) -> None:

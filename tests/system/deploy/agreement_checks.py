@@ -53,17 +53,19 @@ READ_BY_IMAGES = {
 READ_BY_COMPOSE = {"STORE_PASSWORD": "part of DATABASE_URL", "TEMPORAL_STORE_PASSWORD": "Temporal's own database"}
 """Variables of .env.example that reach containers under other names."""
 
-OUR_ENTRYPOINT = ["ratchet", "worker"]
+OUR_COMMANDS = (["ratchet", "worker"], ["ratchet", "serve"])
+UNDERSTOOD = ("DATABASE_URL is not set", "needs a token", "Runtime default already set")
+"""What they say without an environment once they have understood their arguments; the last one, second servers in a process."""
 
 PARSING = """
 import contextlib, io, json, os, sys
 from clients.cli import main
-os.environ.clear()  # without DATABASE_URL the worker gives up right after it has understood its arguments
+os.environ.clear()  # without it, they give up right after they have understood their arguments
 for line in sys.stdin:
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
-        main(["worker", *json.loads(line)])
-    print(json.dumps("" if "DATABASE_URL is not set" in said.getvalue() else said.getvalue()), flush=True)
+        main(json.loads(line))
+    print(json.dumps(said.getvalue()), flush=True)
 """
 
 
@@ -109,10 +111,11 @@ def our_commands(files: Files) -> Iterator[tuple[str, list[str]]]:
     for where, _, container in pods(files):
         yield where, container.get("command", entrypoint) + container.get("args", [])
         for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-            if probe in container:
+            if "exec" in container.get(probe, {}):
                 yield f"{where}: {probe}", container[probe]["exec"]["command"]
-    for words in re.findall(r"`(?:ratchet worker) ?([^`]*)`", files["README.md"]):
-        yield "README.md", OUR_ENTRYPOINT + words.split()
+    # A server that listens to this machine alone needs no token, and would start.
+    for words in re.findall(r"`(ratchet worker[^`]*)`", files["README.md"]):
+        yield "README.md", words.split()
 
 
 @cache
@@ -125,22 +128,22 @@ def parsing_worker() -> subprocess.Popen[str]:
 
 @cache
 def refusal(arguments: tuple[str, ...]) -> str:
-    """What `ratchet worker` says to these; nothing when it accepts them."""
+    """What `ratchet` says to these; nothing when it accepts them."""
     process = parsing_worker()
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(json.dumps(arguments) + "\n")
     process.stdin.flush()
     said: str = json.loads(process.stdout.readline())
-    return said
+    return "" if any(sign in said for sign in UNDERSTOOD) else said
 
 
 def commands(files: Files) -> list[str]:
-    """Every command is one that the worker accepts."""
+    """Every command is one that worker or server accept."""
     found = []
     for where, words in our_commands(files):
-        if words[: len(OUR_ENTRYPOINT)] != OUR_ENTRYPOINT:
-            found.append(f"{where}: does not start the worker: {words}")
-        elif said := refusal(tuple(words[len(OUR_ENTRYPOINT) :])):
+        if words[:2] not in OUR_COMMANDS:
+            found.append(f"{where}: starts neither worker nor server: {words}")
+        elif said := refusal(tuple(words[1:])):
             found.append(f"{where}: {said.strip().splitlines()[-1]}")
     return found
 
@@ -165,7 +168,7 @@ def readme(files: Files) -> list[str]:
             found.append(f"README.md: {path} does not exist")
     for path in sorted(set(re.findall(r"`([\w.-]+\.(?:py|yaml))`|keys: ([\w.-]+\.yaml)", text))):
         name = path[0] or path[1]
-        if not any((DEPLOY / place / name).exists() for place in (".", "kubernetes", "worker-controller")):
+        if not any((DEPLOY / place / name).exists() for place in (".", "kubernetes", "backlog-scaling", "worker-controller")):
             found.append(f"README.md: {name} does not exist")
     for arguments in re.findall(r"docker compose --file deploy/compose\.yaml ([^`\n]*)", text):
         meant = re.findall(r"--scale ([\w-]+)=|run --rm ([\w-]+)|exec -T ([\w-]+)", arguments)

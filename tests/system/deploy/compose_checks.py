@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from jsonschema.validators import validator_for
 
+from clients.http import DEFAULT_PORT
+from clients.http.app import CLOSING_TAKES_AT_MOST
 from tests.system.deploy.reading import (
     DEPLOY,
     IMAGE,
@@ -27,7 +29,7 @@ from tests.system.deploy.reading import (
     worker_grace,
 )
 
-LISTENS = {"postgres": POSTGRES_PORT, "temporalio/server": TEMPORAL_PORT, "temporalio/ui": 8080}
+LISTENS = {"postgres": POSTGRES_PORT, "temporalio/server": TEMPORAL_PORT, "temporalio/ui": 8080, IMAGE: DEFAULT_PORT}
 INTERPOLATED = re.compile(r"(?<!\$)\$\{(\w+)(:?[-?][^}]*)?\}")
 
 
@@ -45,6 +47,10 @@ def _is_ours(service: Node) -> bool:
 
 def _is_one_shot(service: Node) -> bool:
     return str(service.get("restart", "")).startswith("on-failure")
+
+
+def _is_asked(service: Node) -> bool:
+    return bool(service.get("entrypoint") == ["ratchet", "serve"])
 
 
 def _environment(service: Node) -> dict[str, str]:
@@ -93,6 +99,8 @@ def publishing(files: Files) -> list[str]:
             address, _, inside = str(port).rpartition(":")
             if not address.startswith("127.0.0.1:"):
                 found.append(f"compose.yaml: {name}: {port} is published beyond loopback")
+            if _is_ours(service) and not _is_asked(service):
+                found.append(f"compose.yaml: {name}: {port} leads to a worker, which answers nobody")
             if int(inside) != LISTENS.get(service["image"].partition(":")[0]):
                 found.append(f"compose.yaml: {name}: {port} leads to a port nobody listens on")
     return found
@@ -119,6 +127,8 @@ def addresses(files: Files) -> list[str]:
             elif not set(service["networks"]) & set(known[host]["networks"]):
                 found.append(f"compose.yaml: {name}: shares no network with {host}")
     for name, service in known.items():
+        if _is_asked(service) and f"127.0.0.1:{DEFAULT_PORT}/health" not in str(service.get("healthcheck", {}).get("test")):
+            found.append(f"compose.yaml: {name}: its health is a worker's, by the image; ask its own port")
         if "temporalio/server" in service["image"] and f'"{TEMPORAL_PORT}"' not in json.dumps(service["healthcheck"]["test"]):
             found.append(f"compose.yaml: {name}: the healthcheck does not ask port {TEMPORAL_PORT}")
         ui_port = _environment(service).get("TEMPORAL_UI_PORT")
@@ -154,7 +164,8 @@ def stopping(files: Files) -> list[str]:
     found = []
     for name, service in services(files).items():
         if _is_ours(service) and not _is_one_shot(service):
-            grace, drain = seconds(service.get("stop_grace_period", "10s")), worker_grace(service["command"])
+            drain = CLOSING_TAKES_AT_MOST if _is_asked(service) else worker_grace(service["command"])
+            grace = seconds(service.get("stop_grace_period", "10s"))
             if grace <= drain:
                 found.append(f"compose.yaml: {name}: is killed after {grace:.0f} s, drains for {drain:.0f} s")
             if service.get("init") is not True:

@@ -9,6 +9,7 @@ import tomllib
 from packaging.specifiers import SpecifierSet
 
 from clients.embedded.temporal_server import SETTINGS
+from deploy.core_lock import EXTRAS
 from deploy.engine_package import LIBRARY, ROOMS
 from tests.system.deploy.reading import (
     ROOT,
@@ -23,11 +24,15 @@ from tests.system.deploy.reading import (
     stages,
 )
 
+NOT_IN_IMAGES = {"embedded", "nethack"}
+"""Extras that a server has no use for: servers of its own, and the game of an example."""
+
 
 def bases(files: Files) -> list[str]:
     """Every stage starts from the same pinned Python that pyproject.toml allows."""
     found = []
-    images = {rest.split()[0] for instruction, rest in instructions(files["Dockerfile"]) if instruction == "FROM"}
+    named = {rest.split()[0] for instruction, rest in instructions(files["Dockerfile"]) if instruction == "FROM"}
+    images = named - stages(files["Dockerfile"]).keys()
     for image in sorted(images):
         found += image_findings("Dockerfile", image)
         number = re.match(r"python:(\d+\.\d+\.\d+)-slim", image)
@@ -66,19 +71,47 @@ def copies(files: Files) -> list[str]:
     return found
 
 
+STEP = re.compile(r"sh deploy/build_image\.sh (packages \w+|wheel|install)")
+
+
 def installs(files: Files) -> list[str]:
-    """Whatever comes from an index is a wheel with a known hash; whatever does not, asks no index."""
+    """All that is run is a step of the script. There, whatever comes from an index is a wheel with a known hash; whatever does
+    not, asks no index."""
     found = []
+    script = files["build_image.sh"]
     for instruction, rest in instructions(files["Dockerfile"]):
-        if instruction != "RUN":
-            continue
-        for command in re.findall(r"\bpip (?:install|wheel|download)\b[^&;|]*", rest):
-            offline = "--no-index" in command and "--no-deps" in command
-            if not offline and not ("--require-hashes" in command and "--only-binary :all:" in command):
-                found.append(f"Dockerfile: takes packages without checking their hashes: {command.strip()}")
-        if re.search(r"\b(curl|wget|apt-get|git clone)\b", rest):
-            found.append(f"Dockerfile: fetches something that is in no lock: {rest}")
+        if instruction == "RUN" and ((step := STEP.fullmatch(rest)) is None or step[1] not in script):
+            found.append(f"Dockerfile: runs what is no step of build_image.sh: {rest}")
+    for command in re.findall(r"\bpip\"? (?:install|wheel|download)\b[^&;|\n]*", script):
+        offline = "--no-index" in command and "--no-deps" in command
+        if not offline and not ("--require-hashes" in command and "--only-binary :all:" in command):
+            found.append(f"build_image.sh: takes packages without checking their hashes: {command.strip()}")
+    if re.search(r"\b(curl|wget|apt-get|git clone)\b", script):
+        found.append("build_image.sh: fetches something that is in no lock")
     return found
+
+
+def parts(files: Files) -> list[str]:
+    """What is built unless a target is named has every extra but what servers have no use for; the lean one has the core."""
+    found = []
+    extras = project()["optional-dependencies"].keys()
+    if missing := extras - {*EXTRAS["full"]} - NOT_IN_IMAGES:
+        found.append(f"core_lock.py: the full image lacks {sorted(missing)}")
+    installed = {
+        stage: {rest.rpartition(" ")[2] for kind, rest in _with_origins(files, f"{stage}-build") if "packages" in rest}
+        for stage in ("lean", "full")
+    }
+    if installed != {"lean": {"run"}, "full": {"run", "full"}} or list(stages(files["Dockerfile"]))[-1] != "full":
+        found.append(f"Dockerfile: the images are made of {installed}, the last one is {list(stages(files['Dockerfile']))[-1]}")
+    return found
+
+
+def _with_origins(files: Files, stage: str) -> list[tuple[str, str]]:
+    written = stages(files["Dockerfile"])
+    if stage not in written:
+        return []
+    runs = [(kind, rest) for kind, rest in written[stage] if kind == "RUN"]
+    return [*_with_origins(files, written[stage][0][1].split()[0]), *runs]
 
 
 def runtime(files: Files) -> list[str]:

@@ -9,6 +9,9 @@ from urllib.parse import urlsplit
 import jsonschema
 import kubernetes_validate  # type: ignore[import-untyped]
 
+from activities.settings import HEALTH_FILE
+from clients.http import DEFAULT_PORT
+from clients.http.app import CLOSING_TAKES_AT_MOST
 from tests.system.deploy.reading import (
     IMAGE,
     SECRET,
@@ -21,11 +24,13 @@ from tests.system.deploy.reading import (
     project_version,
     shipped,
     worker_grace,
+    workers,
 )
 
 VERSIONS = ("1.30.0", "1.37.0")
 """The oldest Kubernetes that the manifests are for, and the newest whose schemas we have."""
 
+ALLOWED_HOSTS = "RATCHET_ALLOWED_HOSTS"
 EXAMPLE = "kubernetes/secret.example.yaml"
 PLACEHOLDER = re.compile(r"<[a-z]+>")
 
@@ -174,6 +179,16 @@ def references(files: Files) -> list[str]:
         for what, selector in selectors.items():
             if selector != labels:
                 found.append(f"Deployment {name}: {what} does not select exactly its pods")
+    for name, service in named(files, "Service").items():
+        served = [
+            {port["name"] for port in container["ports"]}
+            for _, template, container in pods(files)
+            if service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        ]
+        if len(served) != 1 or not {port["targetPort"] for port in service["spec"]["ports"]} <= served[0]:
+            found.append(f"Service {name}: leads to no port of one Deployment")
+        if f"{name}.{kustomization(files)['namespace']}.svc" not in named(files, "ConfigMap")["ratchet"]["data"][ALLOWED_HOSTS]:
+            found.append(f"Service {name}: is not among the names that {ALLOWED_HOSTS} admits")
     for name, scaler in named(files, "HorizontalPodAutoscaler").items():
         target = deployments.get(scaler["spec"]["scaleTargetRef"]["name"])
         if target is None:
@@ -186,9 +201,7 @@ def references(files: Files) -> list[str]:
 def stopping(files: Files) -> list[str]:
     """Workers get longer to stop than they need to drain, and no probe kills them in an outage they could sit out."""
     found = []
-    for where, template, container in pods(files):
-        if not where.startswith("Deployment"):
-            continue
+    for where, template, container in workers(files):
         grace, drain = template["spec"].get("terminationGracePeriodSeconds", 30), worker_grace(container["args"])
         if grace <= drain:
             found.append(f"{where}: is killed after {grace} s, drains for {drain:.0f} s")
@@ -202,6 +215,39 @@ def stopping(files: Files) -> list[str]:
             found.append(f"{where}: the probe starts Python; give it 10 s, and less than its period")
         if template["spec"].get("shareProcessNamespace") is not True:
             found.append(f"{where}: nobody reaps what isolated targets leave behind")
+    if not dict(_environment_of_image(files)).get(HEALTH_FILE, "").startswith("/tmp/"):
+        found.append(f"Dockerfile: without {HEALTH_FILE} in /tmp no probe sees a worker drain")
+    return found
+
+
+def _environment_of_image(files: Files) -> list[tuple[str, str]]:
+    told = " ".join(rest for instruction, rest in shipped(files) if instruction == "ENV")
+    return [(name, value) for name, _, value in (part.partition("=") for part in told.split())]
+
+
+def answering(files: Files) -> list[str]:
+    """Who answers is asked where it listens, by a name that it goes by, and goes on until nobody is sent to it any more."""
+    found = []
+    served = {where for where, _, _ in pods(files)} - {where for where, _, _ in workers(files)}
+    for where, template, container in pods(files):
+        if where not in served or not where.startswith("Deployment"):
+            continue
+        port = int(container["args"][container["args"].index("--port") + 1])
+        if {"name": "http", "containerPort": port} not in container["ports"]:
+            found.append(f"{where}: listens on {port}, and names another port")
+        for probe in ("readinessProbe", "livenessProbe"):
+            asked = container.get(probe, {}).get("httpGet", {})
+            if (asked.get("path"), asked.get("port")) != ("/health", "http"):
+                found.append(f"{where}: its {probe} does not ask /health at its port")
+            if asked.get("httpHeaders") != [{"name": "Host", "value": "localhost"}]:
+                found.append(f"{where}: its {probe} calls it by the pod's address, which it refuses")
+        stays = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        grace = template["spec"].get("terminationGracePeriodSeconds", 30)
+        if not stays or grace <= stays + CLOSING_TAKES_AT_MOST:
+            found.append(f"{where}: is sent requests while it stops: stays for {stays} s, is killed after {grace} s")
+        ready = container.get("readinessProbe", {})
+        if ready.get("periodSeconds", 10) > max(stays, 1):
+            found.append(f"{where}: is asked too seldom whether it drains")
     return found
 
 
@@ -249,14 +295,17 @@ def egress(files: Files) -> list[str]:
     database = urlsplit(named(files, "Secret")["ratchet"]["stringData"]["DATABASE_URL"])
     needed = {53, 443, int(configuration["TEMPORAL_ADDRESS"].rpartition(":")[2]), int(database.netloc.rpartition(":")[2])}
     for name, policy in named(files, "NetworkPolicy").items():
-        if policy["spec"]["policyTypes"] != ["Ingress", "Egress"]:
+        is_of_serve = policy["spec"]["podSelector"]["matchLabels"].get("app.kubernetes.io/component") == "serve"
+        if policy["spec"]["policyTypes"] != (["Ingress"] if is_of_serve else ["Ingress", "Egress"]):
             found.append(f"NetworkPolicy {name}: does not close both directions")
         for rule in policy["spec"]["ingress"]:
             selected = [peer.get("namespaceSelector", {}).get("matchLabels") for peer in rule.get("from", [])]
             if not selected or not all(isinstance(labels, dict) and labels for labels in selected):
                 found.append(f"NetworkPolicy {name}: lets in whoever asks")
-            if [port["port"] for port in rule.get("ports", [])] != [metrics_port(files)]:
-                found.append(f"NetworkPolicy {name}: lets in more than what reads metrics")
+            if [port["port"] for port in rule.get("ports", [])] != [DEFAULT_PORT if is_of_serve else metrics_port(files)]:
+                found.append(f"NetworkPolicy {name}: lets in more than what reads {'the page' if is_of_serve else 'metrics'}")
+        if is_of_serve:
+            continue
         allowed = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
         if allowed != needed:
             found.append(f"NetworkPolicy {name}: allows {sorted(allowed)}, needed are {sorted(needed)}")

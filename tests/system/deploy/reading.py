@@ -93,6 +93,13 @@ def kustomization(files: Files) -> Node:
     return documents(files["kubernetes/kustomization.yaml"])[0]
 
 
+def workers(files: Files) -> Iterator[tuple[str, Node, Node]]:
+    """Those of the pods that stay and take work, and do not answer anybody."""
+    for where, template, container in pods(files):
+        if where.startswith("Deployment") and container.get("command", [])[:2] != ["ratchet", "serve"]:
+            yield where, template, container
+
+
 def pods(files: Files) -> Iterator[tuple[str, Node, Node]]:
     """The name, the pod template and the only container of every workload."""
     for _, thing in objects(files):
@@ -119,7 +126,14 @@ def stages(dockerfile: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def shipped(files: Files) -> list[tuple[str, str]]:
-    return list(stages(files["Dockerfile"]).values())[-1]
+    """The instructions of the stage that ships, those of the stages that it is made from before its own."""
+    written = stages(files["Dockerfile"])
+    found: list[tuple[str, str]] = []
+    stage = list(written)[-1]
+    while stage in written:
+        found = [*written[stage][1:], *found]
+        stage = written[stage][0][1].split()[0]
+    return found
 
 
 def exec_form(value: str) -> list[str] | None:

@@ -7,11 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -21,9 +24,11 @@ from tests.system.deploy import compose_checks as compose
 from tests.system.deploy import controller_checks as controller
 from tests.system.deploy import image_checks as image
 from tests.system.deploy import kubernetes_checks as kubernetes
+from tests.system.deploy import scaling_checks as scaling
 from tests.system.deploy.reading import (
     ROOT,
     Check,
+    project_version,
     read_by_code,
     read_by_source,
     read_by_temporal,
@@ -34,17 +39,19 @@ from tests.system.deploy.reading import (
 
 CHECKS: tuple[Check, ...] = (
     yaml_findings,
-    *(image.bases, image.copies, image.installs, image.runtime, image.dynamic_config),
+    *(image.bases, image.copies, image.installs, image.parts, image.runtime, image.dynamic_config),
     *(compose.schema, compose.images, compose.isolation, compose.publishing, compose.addresses),
     *(compose.order, compose.stopping, compose.references, compose.secrets),
     *(kubernetes.schema, kubernetes.complete, kubernetes.images, kubernetes.isolation, kubernetes.references),
-    *(kubernetes.stopping, kubernetes.secrets, kubernetes.egress, kubernetes.metrics),
+    *(kubernetes.stopping, kubernetes.answering, kubernetes.secrets, kubernetes.egress, kubernetes.metrics),
     *(controller.schema, controller.overlay, controller.workers),
+    *(scaling.schema, scaling.overlay, scaling.backlog),
     *(agreement.variables, agreement.commands, agreement.hosts, agreement.readme),
 )
 
-DOCKERFILE, COMPOSE, ENV, README = "Dockerfile", "compose.yaml", ".env.example", "README.md"
-WORKER, EVALUATION, SETUP = (f"kubernetes/{name}.yaml" for name in ("worker", "evaluation-worker", "setup-job"))
+DOCKERFILE, STEPS, COMPOSE, ENV, README = "Dockerfile", "build_image.sh", "compose.yaml", ".env.example", "README.md"
+WORKER, EVALUATION, SETUP, SERVE = (f"kubernetes/{name}.yaml" for name in ("worker", "evaluation-worker", "setup-job", "serve"))
+SCALED, BACKLOG = (f"backlog-scaling/{name}.yaml" for name in ("scaled-object", "kustomization"))
 POLICY, SECRET, CONFIG, KUSTOMIZATION = (
     f"kubernetes/{name}.yaml" for name in ("network-policy", "secret.example", "config", "kustomization")
 )
@@ -63,13 +70,17 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
     (image.bases, DOCKERFILE, RUN_STAGE, "FROM mirror.example:5000/python:3.11.14 AS run", "names a registry host"),
     (image.copies, DOCKERFILE, "COPY ratchet ratchet", "COPY rachet rachet", "rachet does not exist"),
     (image.copies, DOCKERFILE, "COPY ratchet ratchet\n", "", "ratchet is part of the wheel but not copied"),
-    (image.copies, DOCKERFILE, "--from=build", "--from=builder", "no stage builder"),
+    (image.copies, DOCKERFILE, "--from=wheel", "--from=wheels", "no stage wheels"),
     (image.copies, "Dockerfile.dockerignore", "!clients\n", "", "clients is ignored"),
     (image.copies, "Dockerfile.dockerignore", "!clients\n", "!clients\n!tests\n", "tests is sent but not used"),
     (image.copies, "Dockerfile.dockerignore", "\n*\n", "\n", "does not ignore everything else"),
-    (image.installs, DOCKERFILE, "--require-hashes --only-binary :all: --requirement run", "--requirement run", "hashes"),
-    (image.installs, DOCKERFILE, "--no-deps --no-index wheels", "wheels", "hashes"),
-    (image.installs, DOCKERFILE, "RUN python -m venv", "RUN apt-get update && python -m venv", "in no lock"),
+    (image.installs, STEPS, "--require-hashes --only-binary :all: --requirement", "--requirement", "hashes"),
+    (image.installs, STEPS, "--no-deps --no-index wheels", "wheels", "hashes"),
+    (image.installs, STEPS, "set -eu", "set -eu\napt-get update", "in no lock"),
+    (image.installs, DOCKERFILE, "RUN sh deploy/build_image.sh wheel", "RUN pip wheel .", "no step of build_image.sh"),
+    (image.installs, DOCKERFILE, "build_image.sh packages full", "build_image.sh packages all", "no step of build_image.sh"),
+    (image.parts, DOCKERFILE, "FROM all-packages AS full-build", "FROM packages AS full-build", "the images are made of"),
+    (image.parts, DOCKERFILE, "FROM packages AS lean-build", "FROM all-packages AS lean-build", "the images are made of"),
     (image.runtime, DOCKERFILE, "USER 10001:10001", "USER ratchet", "USER must be a number"),
     (image.runtime, DOCKERFILE, "USER 10001:10001", "USER 0:0", "USER must be a number"),
     (image.runtime, DOCKERFILE, 'ENTRYPOINT ["ratchet", "worker"]', "ENTRYPOINT ratchet worker", "exec form"),
@@ -119,6 +130,8 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
     (compose.references, COMPOSE, '"store:/var/lib/postgresql"', '"store:/var/lib/postgresql/data"', "keeps its data"),
     (compose.references, COMPOSE, "/setup/schema.sh", "/setup/schemas.sh", "temporal/schemas.sh does not exist"),
     (compose.references, COMPOSE, "networks: [temporal-store]", "networks: [temporal]", "network temporal is not declared"),
+    (compose.publishing, COMPOSE, 'entrypoint: ["ratchet", "serve"]', 'entrypoint: ["ratchet", "worker"]', "answers nobody"),
+    (compose.addresses, COMPOSE, "7373/health", "7374/health", "ask its own port"),
     (compose.secrets, COMPOSE, "ratchet:${STORE_PASSWORD:?set it in deploy/.env}@", "ratchet:hunter2@", "written out"),
     (compose.secrets, COMPOSE, "${OPENAI_API_KEY:-}", "sk-123", "OPENAI_API_KEY is written out"),
     (
@@ -210,6 +223,15 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
     (kubernetes.stopping, WORKER, "readinessProbe:", "livenessProbe:", "a livenessProbe would kill"),
     (kubernetes.stopping, WORKER, "timeoutSeconds: 15", "timeoutSeconds: 1", "starts Python"),
     (kubernetes.stopping, WORKER, "shareProcessNamespace: true", "shareProcessNamespace: false", "reaps"),
+    (kubernetes.stopping, DOCKERFILE, "RATCHET_HEALTH_FILE=/tmp/", "RATCHET_HEALTH_FILE=/data/", "sees a worker drain"),
+    (kubernetes.answering, SERVE, '"--port", "7373"', '"--port", "7374"', "names another port"),
+    (kubernetes.answering, SERVE, "path: /health", "path: /healthz", "does not ask /health"),
+    (kubernetes.answering, SERVE, ", httpHeaders: [{name: Host, value: localhost}]", "", "which it refuses"),
+    (kubernetes.answering, SERVE, "{seconds: 5}", "{seconds: 0}", "sent requests while it stops"),
+    (kubernetes.answering, SERVE, "            periodSeconds: 5\n", "            periodSeconds: 30\n", "too seldom"),
+    (kubernetes.references, SERVE, "targetPort: http", "targetPort: https", "leads to no port"),
+    (kubernetes.references, CONFIG, "serve.ratchet.svc", "ratchet.svc", "is not among the names"),
+    (kubernetes.egress, SERVE, "port: 7373}\n", "port: 80}\n", "more than what reads the page"),
     (kubernetes.secrets, SECRET, "OPENAI_API_KEY: <key>", "OPENAI_API_KEY: sk-123", "not a placeholder"),
     (kubernetes.secrets, SECRET, "ratchet:<password>@", "ratchet:hunter2@", "not a placeholder"),
     (kubernetes.secrets, CONFIG, "kind: ConfigMap", "kind: Secret", "a Secret in git"),
@@ -243,6 +265,17 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
         "scales no",
     ),
     (controller.workers, VERSIONS, "connectionRef: {name: ratchet}", "connectionRef: {name: r}", "names no Connection"),
+    (scaling.schema, SCALED, "taskQueue:", "queue:", "triggers[0]"),
+    (scaling.schema, SCALED, "kind: TriggerAuthentication", "kind: Authentication", "none of KEDA's"),
+    (scaling.overlay, BACKLOG, "  - scaled-object.yaml\n", "", "lists"),
+    (scaling.overlay, BACKLOG, "kind: HorizontalPodAutoscaler", "kind: Autoscaler", "the base scales by"),
+    (scaling.backlog, SCALED, "taskQueue: optimization-evaluation", "taskQueue: optimization", "taskQueue is optimization,"),
+    (scaling.backlog, CONFIG, "RATCHET_TASK_QUEUE: optimization", "RATCHET_TASK_QUEUE: o", "must be o-evaluation"),
+    (scaling.backlog, SCALED, "queueTypes: activity", "queueTypes: workflow", "queueTypes is workflow"),
+    (scaling.backlog, SCALED, "{name: evaluation-worker}", "{name: worker}", "scales worker"),
+    (scaling.backlog, SCALED, "maxReplicaCount: 10", "maxReplicaCount: 100", "bounds"),
+    (scaling.backlog, SCALED, "value: 1, periodSeconds: 120", "value: 4, periodSeconds: 120", "half-done shards"),
+    (scaling.backlog, SCALED, "key: TEMPORAL_API_KEY", "key: API_KEY", "no Secret ratchet has API_KEY"),
     (agreement.variables, COMPOSE, "RATCHET_PLUGIN_PATH", "RATCHET_PLUGINS_PATH", "nobody there reads RATCHET_PLUGINS_PATH"),
     (agreement.variables, COMPOSE, "NUM_HISTORY_SHARDS", "HISTORY_SHARDS", "nobody there reads HISTORY_SHARDS"),
     (agreement.variables, COMPOSE, "TEMPORAL_NAMESPACE: $", "TEMPORAL_NAME_SPACE: $", "reads TEMPORAL_NAME_SPACE"),
@@ -254,10 +287,11 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
     (agreement.commands, COMPOSE, '["--setup"]', '["--set-up"]', "No such option"),
     (agreement.commands, COMPOSE, '"evaluation"]', '"evaluator"]', "is unknown"),
     (agreement.commands, WORKER, "--check-health", "--health", "No such option"),
-    (agreement.commands, SETUP, 'args: ["--setup"]', 'command: ["ratchet", "setup"]', "does not start the worker"),
+    (agreement.commands, SETUP, 'args: ["--setup"]', 'command: ["ratchet", "setup"]', "starts neither worker nor server"),
+    (agreement.commands, SERVE, '"--host"', '"--address"', "No such option"),
     (agreement.commands, DOCKERFILE, '"worker", "--check-health"]', '"worker", "--healthy"]', "No such option"),
     (agreement.commands, README, "worker --role workflows`", "worker --roles workflow`", "README.md"),
-    (agreement.hosts, DOCKERFILE, "--require-hashes", "--index-url x --require-hashes", "names a host"),
+    (agreement.hosts, STEPS, "--require-hashes", "--index-url x --require-hashes", "names a host"),
     (agreement.hosts, COMPOSE, "temporalio/ui", "docker.io/temporalio/ui", "names a host"),
     (agreement.hosts, README, "## Backups", "## Backups https://example.org", "names a host"),
     (agreement.readme, README, "deploy/plugins", "deploy/extensions", "deploy/extensions does not exist"),
@@ -386,5 +420,41 @@ def test_the_worker_drains_as_long_as_its_help_says() -> None:
 
 
 def test_scripts_parse() -> None:
-    for script in sorted((ROOT / "deploy/temporal").glob("*.sh")):
+    for script in sorted((ROOT / "deploy").rglob("*.sh")):
         subprocess.run(["sh", "-n", script], check=True)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl, which has kustomize in it, is missing")
+@pytest.mark.parametrize("overlay", ["kubernetes", "backlog-scaling", "worker-controller"])
+def test_kustomize_makes_of_every_overlay_what_kubernetes_takes(overlay: str) -> None:
+    """By the tool itself: patches find what they are for, and what comes out is in the schemas."""
+    rendered = subprocess.run(
+        ["kubectl", "kustomize", ROOT / "deploy" / overlay], capture_output=True, text=True, check=True, timeout=60
+    )
+    there = list(yaml.safe_load_all(rendered.stdout))
+    others = {*controller.SPECS, *scaling.SPECS}
+    for thing in there:
+        if thing["kind"] not in others:
+            kubernetes_validate.validate(thing, kubernetes.VERSIONS[-1], strict=True)
+    kinds = Counter(thing["kind"] for thing in there)
+    assert kinds["HorizontalPodAutoscaler"] == (overlay == "kubernetes")
+    assert kinds["Deployment"] == (1 if overlay == "worker-controller" else 3)
+    assert kinds["Service"] == 1
+    images = set(re.findall(r"image: (\S+)", rendered.stdout))
+    assert f"ratchet:{project_version()}" in images
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl, which has kustomize in it, is missing")
+def test_the_overlay_that_the_readme_shows_is_one(tmp_path: Path, files: Mapping[str, str]) -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?kind: Kustomization.*?)```", files["README.md"], re.S)
+    for base in ("kubernetes", "backlog-scaling", "worker-controller"):
+        shutil.copytree(ROOT / "deploy" / base, tmp_path / "deploy" / base)
+        yours = tmp_path / f"on-{base}"
+        yours.mkdir()
+        (yours / "kustomization.yaml").write_text(shown.replace("../deploy/kubernetes]", f"../deploy/{base}]"))
+        rendered = subprocess.run(
+            ["kubectl", "kustomize", yours], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        assert set(re.findall(r"image: (\S+)", rendered)) == {"your-images/ratchet:0.1.0"}
+        assert "TEMPORAL_ADDRESS: your-namespace.a1b2c.tmprl.cloud:7233" in rendered
+        assert "OTEL_TRACES_SAMPLER: parentbased_traceidratio" in rendered, "the patch took the other values away"

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
+from datetime import timedelta
 from types import ModuleType
+from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from openai import AsyncOpenAI
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
 
-from activities.settings import ACTIVITY_QUEUES
+from activities.settings import ACTIVITY_QUEUES, MODEL_URLS
+from clients.demo import SimulatedModel
+from clients.demo.models import REFLECTOR, TRIAGE_SMALL
 from ratchet.temporal import (
     TASK_QUEUE,
     Adjustment,
@@ -88,6 +94,42 @@ async def test_an_agent_that_is_durable_itself_is_optimized(program: Client, sho
     assert told == [{"value": "yes", "trace": {"agent": "agent/called-twice/s/0"}}] * 2
     agents = [one.id async for one in program.list_workflows("WorkflowType = 'StockAgent'")]
     assert len(agents) == len(set(agents)) == result.spend.samples + 1
+
+
+async def test_the_recipe_improves_the_prompt_of_an_activity(
+    engines: Engines, program: Client, server: SimulatedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example in the style of Temporal's cookbook, whose model is simulated here."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "cookbook"))
+    monkeypatch.setenv("TICKET_MODEL", TRIAGE_SMALL)
+    recipe, does, decides = map(importlib.import_module, ("ticket_spec", "ticket_activities", "ticket_workflows"))
+    allow(ACTIVITY_QUEUES, recipe.TICKET_QUEUE)
+    allow(MODEL_URLS, server.base_url)
+    proposer = {"kind": "model", "model": REFLECTOR, "base_url": server.base_url, "parameters": {"seed": 7}}
+    spec = {**recipe.SPEC, "optimizer": {"name": "refine", "proposer": proposer}}
+    tickets = does.TicketActivities(AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0))
+    workflows, activities = [decides.LabelTicket, decides.ImprovePrompt], [tickets.label_ticket, tickets.label_sample]
+    async with Worker(program, task_queue=recipe.TICKET_QUEUE, workflows=workflows, activities=activities):
+        found = await program.execute_workflow(
+            decides.ImprovePrompt.run, spec, id="improve-ticket-prompt", task_queue=recipe.TICKET_QUEUE
+        )
+        shown = recipe.TICKETS[0]
+        ticket = does.Ticket(shown["input"]["ticket"], found["prompt"], TRIAGE_SMALL)
+        labelled = await program.execute_workflow(
+            decides.LabelTicket.run, ticket, id="label-ticket", task_queue=recipe.TICKET_QUEUE
+        )
+    assert found["prompt"] != recipe.PROMPT and found["after"] > found["before"]
+    assert labelled in {one["expected"] for one in recipe.TICKETS}
+    errors: list[tuple[dict[str, Any], Any]] = [
+        ({"status": 401}, (True, None)),
+        ({"status": 429, "retry_after": "3"}, (False, timedelta(seconds=3))),
+    ]
+    for error, (is_final, pause) in errors:
+        server.reset()
+        server.simulate(error)
+        with pytest.raises(ApplicationError) as raised:
+            await ActivityEnvironment(client=program).run(tickets.label_ticket, ticket)
+        assert (raised.value.non_retryable, raised.value.next_retry_delay) == (is_final, pause)
 
 
 async def test_a_client_starts_asks_steers_and_awaits_a_run(program: Client) -> None:

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 
 from ratchet._frozen import Payload
 from workflows.model.run.amounts import Amount, Resource
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.trial import ShardInput
 
 ExperimentStatus = Literal["pending", "running", "completed", "failed", "cancelled", "timeout", "unknown", "unreachable"]
@@ -47,6 +48,8 @@ class ReservedRetries(Payload):
 
     exhausted: Resource | None = None
     """The budget that does not cover them."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
 
 
 class CallsInput(Payload):
@@ -71,6 +74,8 @@ class Calls(Payload):
     """Under which name budget was set aside for these calls, when there is a budget."""
     exhausted: Resource | None = None
     """The budget that does not cover a single one of them."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
 
 
 class GivenAnswer(Payload):
@@ -117,6 +122,8 @@ class Triggered(Payload):
     """So many of those only have to be scored."""
     exhausted: Resource | None = None
     """The budget that does not cover the experiment, which therefore was not begun."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
 
 
 class ExperimentKey(Payload):

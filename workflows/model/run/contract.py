@@ -75,6 +75,8 @@ class Prepared(Payload):
     """Nothing is held back: the winner is confirmed on the samples of the search, by cross-fitting."""
     confirms_in_time: bool = False
     """The time budget holds for the confirmation, too."""
+    team_budgeted: bool = False
+    """The run's team has a budget for the month: what calls take is set aside, also where the run has no budget of its own."""
     versions: dict[str, str] = Field(default_factory=dict)
     descriptions: dict[str, str] = Field(default_factory=dict)
     """What plug-ins say of themselves, by reference."""

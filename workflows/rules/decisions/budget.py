@@ -15,6 +15,7 @@ from typing import cast
 from ratchet.optimizer import StopDecision, StopReason
 from workflows.model.run.amounts import Amount, Resource
 from workflows.model.run.rounds import Spend
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.design import Design
 from workflows.model.spec.execution import Budget, BudgetChange, only_given
 from workflows.model.spec.request import OptimizationRequest
@@ -123,14 +124,16 @@ def exhausted(budget: Budget, spend: Spend, needs: Needs) -> StopDecision | None
     return next((limit.over for limit in _limits(budget, spend, needs) if limit.fitting(needs.fewest_calls) < 1), None)
 
 
-def exhausted_by(resource: Resource, budget: Budget) -> StopDecision:
-    """The decision to stop when a call did not fit any more."""
+def exhausted_by(resource: Resource, budget: Budget, rest: TeamRest | None = None) -> StopDecision:
+    """The decision to stop when a call did not fit any more, into the run's budget or what was left of its team's."""
     match resource:
         case "samples":
-            return _over(StopReason.SAMPLE_BUDGET, f"Sample budget exhausted: {budget.samples} samples")
+            told = f"{budget.samples} samples" if rest is None else rest.words
+            return _over(StopReason.SAMPLE_BUDGET, f"Sample budget exhausted: {told}")
         case "tokens":
-            return _over(StopReason.TOKEN_BUDGET, f"Token budget exhausted: {budget.tokens} tokens")
-    return _over(StopReason.COST_BUDGET, f"Cost budget exhausted: {budget.cost:g}")
+            told = f"{budget.tokens} tokens" if rest is None else rest.words
+            return _over(StopReason.TOKEN_BUDGET, f"Token budget exhausted: {told}")
+    return _over(StopReason.COST_BUDGET, f"Cost budget exhausted: {f'{budget.cost:g}' if rest is None else rest.words}")
 
 
 def confirmation_fits(budget: Budget, spend: Spend, trials: int, calls: int) -> bool:

@@ -11,6 +11,7 @@ from workflows.rules.scoring.error_counts import summed
 
 def merged(parts: Sequence[ShardResult]) -> ShardResult:
     """What all parts did together; of their errors the first, in the order of the parts."""
+    short = next((part for part in parts if part.exhausted), ShardResult())
     return ShardResult(
         evaluated=sum(part.evaluated for part in parts),
         found=sum(part.found for part in parts),
@@ -18,7 +19,8 @@ def merged(parts: Sequence[ShardResult]) -> ShardResult:
         first_error=next((part.first_error for part in parts if part.first_error), None),
         scoring_error=next((part.scoring_error for part in parts if part.scoring_error), None),
         errors=summed(part.errors for part in parts),
-        exhausted=next((part.exhausted for part in parts if part.exhausted), None),
+        exhausted=short.exhausted,
+        team_rest=short.team_rest,
         metered=any(part.metered for part in parts),
         lost=sum(part.lost for part in parts),
     )
@@ -30,4 +32,5 @@ def ending_of(parts: Sequence[ShardResult]) -> dict[str, Any]:
     taken = {"metered": whole.metered, "lost": whole.lost}
     if whole.scoring_error is not None:
         return {"scoring_error": whole.scoring_error, **taken}
-    return {"error": whole.first_error, "errors": whole.errors, "exhausted": whole.exhausted, **taken}
+    short = {"exhausted": whole.exhausted, "team_rest": whole.team_rest}
+    return {"error": whole.first_error, "errors": whole.errors, **short, **taken}

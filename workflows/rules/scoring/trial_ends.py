@@ -54,4 +54,6 @@ def stopped_early(conclusion: Conclusion, facts: TrialStatistics) -> str | None:
     if conclusion.exhausted is None:
         return None
     wanted = conclusion.samples * conclusion.trial.replicates
-    return f"the {conclusion.exhausted} budget is exhausted: {facts.outcomes} of {wanted} samples have an answer"
+    told = f"{facts.outcomes} of {wanted} samples have an answer"
+    whose = "" if conclusion.team_rest is None else f" ({conclusion.team_rest.words})"
+    return f"the {conclusion.exhausted} budget is exhausted{whose}: {told}"

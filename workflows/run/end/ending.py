@@ -29,7 +29,8 @@ def ended_by_rules(state: RunState, now: datetime) -> RunEnded | None:
     if not decision.should_stop:
         spending, budget = state.spending, state.limits.budget
         over = spending.over or exhausted(budget, spending.counted, state.needs)
-        found = exhausted_by(spending.exhausted, budget) if spending.exhausted is not None else over
+        short = spending.exhausted
+        found = over if short is None else exhausted_by(short, budget, spending.team_rest)
         if found is None:
             return None
         decision = found
@@ -44,7 +45,7 @@ def unmeasured(state: RunState, baseline: TrialResult) -> RunEnded | None:
     if baseline.status == "completed":
         return None
     if baseline.exhausted is not None:
-        over = exhausted_by(baseline.exhausted, state.limits.budget)
+        over = exhausted_by(baseline.exhausted, state.limits.budget, baseline.team_rest)
         told = f"{over.message}, before the baseline was measured: {baseline.stopped_early}"
         return RunEnded(over.reason or StopReason.BASELINE_FAILED, told, "failed")
     return RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {baseline.error}", "failed")

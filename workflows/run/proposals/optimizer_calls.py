@@ -49,7 +49,7 @@ class OptimizerCalls(Surroundings):
         try:
             proposed = await self._proposed()
         except BudgetRefused as error:
-            over = exhausted_by(error.resource, state.limits.budget)
+            over = exhausted_by(error.resource, state.limits.budget, error.team_rest)
             raise RunEnded(over.reason or StopReason.PROPOSAL_FAILURE, over.message or "", by="proposer") from error
         except ProposalFailed as error:
             if state.lose_round(str(error)):

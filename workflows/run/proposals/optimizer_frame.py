@@ -19,6 +19,7 @@ from workflows.model.activities.optimizer_steps import CustomStepInput, CustomSt
 from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
 from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Prospects, Shown
@@ -201,7 +202,8 @@ def _as_told_to_optimizers(error: ActivityError) -> BaseException:
     if is_cancelled_exception(error):
         return error
     if isinstance(error.cause, ApplicationError) and error.cause.type == BUDGET_EXHAUSTED:
-        return BudgetRefused(error.cause.details[0])
+        resource, _, rest = (*error.cause.details, None, None)[:3]
+        return BudgetRefused(resource, None if rest is None else TeamRest.model_validate(rest))
     if isinstance(error.cause, ApplicationError) and error.cause.type == WORKER_LOST:  # asking again would cost more workers
         return RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed")
     return ProposalFailed(reason_of(error))

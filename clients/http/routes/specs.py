@@ -1,0 +1,108 @@
+"""What a run is started from: the schema of a spec, templates, the spec of an earlier run, and a check that starts nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.responses import Response as Answer
+
+from clients.http.access.callers import CalledBy
+from clients.http.access.roles import SPEC
+from clients.http.backend import RunId, Served
+from clients.http.bodies import JsonRoute
+from clients.http.errors import responses
+from clients.http.missing_run import why_unknown
+from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written
+from clients.runs.identity import is_plugin_queue
+from clients.templates.spec_templates import TEMPLATES, whole_spec
+from ratchet._formats.yaml_text import yaml_text
+from ratchet._frozen import Payload
+from workflows.model.spec.request import OptimizationRequest, spec_schema
+
+FRESH: Final = 3600
+"""Seconds that a browser keeps the schema, which changes with the version of the server alone."""
+
+router = APIRouter(prefix=SPEC, tags=["specs"], route_class=JsonRoute)
+of_runs = APIRouter(prefix="/v1/private/optimizations", tags=["specs"])
+
+
+class Template(Payload):
+    """A spec to begin with, as `ratchet init` writes it, its samples inside."""
+
+    name: str
+    improves: str
+    needs: str | None
+    """What must lie where the workers are."""
+    text: str
+
+
+class SpecText(Payload):
+    """The spec of a run, to be changed and started again."""
+
+    text: str
+    """In YAML, without what is as it is by default."""
+
+
+@router.get("/schema", operation_id="getSpecSchema", responses=responses(), response_model=dict[str, Any])
+async def get_schema() -> Answer:
+    """The JSON Schema of the spec, by which editors complete and check it."""
+    text = await asyncio.to_thread(_schema)
+    return Answer(text, media_type="application/json", headers={"Cache-Control": f"private, max-age={FRESH}"})
+
+
+@router.get("/templates", operation_id="listSpecTemplates", responses=responses())
+async def list_templates() -> tuple[Template, ...]:
+    """The specs that `ratchet init` writes, each with its samples inside."""
+    return await asyncio.to_thread(_templates)
+
+
+@router.post("/check", operation_id="checkSpec", responses=responses(413))
+async def check(written: WrittenSpec, backend: Served, caller: CalledBy) -> CheckedSpec:
+    """Check a spec, and say what its run would do and cost. Nothing is started, nothing is paid.
+
+    What is wrong is told with its line, as `ratchet check` tells it; what `ratchet run` would ask before it spends money is in
+    `question`. What this server may not read, only the workers, is named in `unseen`.
+    """
+    return await check_written(backend, written, caller.team)
+
+
+@of_runs.get("/{optimization_id}/spec", operation_id="getSpec", responses=responses(404, 409))
+async def get_spec(run_id: RunId, backend: Served) -> SpecText:
+    """The spec of a run as text, to be changed and started again."""
+    row = await backend.reader.runs.load(run_id)
+    if row is None:
+        raise await why_unknown(backend, run_id)
+    return SpecText(text=await asyncio.to_thread(_spec_text, row.spec, backend.task_queue))
+
+
+def _spec_text(stored: dict[str, Any], task_queue: str) -> str:
+    request = OptimizationRequest.model_validate(stored)
+    queue = request.execution.evaluation_task_queue
+    if queue is not None and is_plugin_queue(queue, task_queue):
+        execution = request.execution.model_copy(update={"evaluation_task_queue": None})
+        request = request.model_copy(update={"execution": execution})
+    request = request.model_copy(update={"retry_of": None})
+    short = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+    try:
+        is_same = OptimizationRequest.model_validate(short) == request
+    except ValueError:
+        is_same = False
+    return yaml_text(short if is_same else request.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+@functools.cache
+def _schema() -> str:
+    """It reads the docstrings of every field, which takes a second."""
+    return json.dumps(spec_schema(), ensure_ascii=False)
+
+
+@functools.cache
+def _templates() -> tuple[Template, ...]:
+    return tuple(
+        Template(name=name, improves=template.improves, needs=template.needs, text=whole_spec(name))
+        for name, template in TEMPLATES.items()
+    )

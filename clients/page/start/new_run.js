@@ -1,0 +1,252 @@
+// A run before it is one: its spec, from a template, an earlier run or as it is pasted; what is wrong with it; what it would cost.
+
+import { h, replace, say } from "../dom.js";
+import { words } from "../format.js";
+import { linkTo } from "../router.js";
+import { ask } from "../views/dialogs.js";
+import { askForDataset, withDataset } from "./dataset.js";
+import { editor } from "./editor.js";
+
+const CHECK_AFTER = 450; // milliseconds without a key
+const DRAFT = "ratchet-draft";
+const LARGEST_SPEC = 1_000_000;
+
+export function mount(element, { api, navigate, announce, options }) {
+  let closed = false, checked = null, checkedText = null, asking = null, timer = 0, mayStart = true, wanted = "";
+  const area = editor({ label: "Spec", changed: () => (keep(), soon()) });
+  const state = h("p", { class: "check-state", role: "status" });
+  const findings = h("ol", { class: "findings", "aria-label": "Findings" });
+  const plan = h("div", { class: "plan" });
+  const told = h("div", { class: "notices", role: "status" });
+  const start = h("button", { type: "button", class: "primary", disabled: true, onclick: begin }, "Start…");
+  const template = h("select", { id: "new-template", onchange: () => template.value && choose({ template: template.value }) }, h("option", { value: "" }, "choose"));
+  const earlier = h("input", { id: "new-again", list: "new-runs", placeholder: "name or id", autocomplete: "off", oninput: findRuns, onchange: () => runs.has(earlier.value) && choose({ again: earlier.value }) });
+  const known = h("datalist", { id: "new-runs" });
+  const file = h("input", { id: "new-file", class: "unseen", type: "file", accept: ".yaml,.yml,.json", tabindex: "-1", "aria-hidden": "true", onchange: () => file.files[0] && open(file.files[0]) });
+  const runs = new Set();
+  document.title = "New run · Ratchet";
+  replace(element,
+    h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "New run")),
+    h("div", { class: "filters" },
+      h("div", {}, h("label", { for: "new-template" }, "Template"), template),
+      h("div", { class: "wide" }, h("label", { for: "new-again" }, "Again, with changes: an earlier run"), earlier, known),
+      h("div", { class: "buttons" }, file, h("button", { type: "button", onclick: () => file.click() }, "Open a file…"), h("button", { type: "button", onclick: () => upload() }, "Upload a dataset…"))),
+    told,
+    h("div", { class: "new-run" },
+      h("section", { class: "card flush", "aria-label": "The spec", ondragover: (event) => event.preventDefault(), ondrop: dropped }, area.element),
+      h("aside", { class: "side-column", "aria-label": "What the check says" },
+        h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Check"), start), state, findings),
+        plan)),
+  );
+
+  function tell(kind, ...children) {
+    replace(told, children.length ? h("div", { class: "notice", "data-kind": kind }, children) : null);
+  }
+
+  function keep() {
+    try {
+      sessionStorage.setItem(DRAFT, area.text());
+    } catch {
+      // storage is off or full: the text lasts as long as the page
+    }
+  }
+
+  const choose = (chosen) => navigate(["new"], chosen);
+
+  function put(text, from) {
+    area.set(text);
+    keep();
+    checkedText = null;
+    check();
+    if (from) announce(`The spec is that of ${from}`);
+  }
+
+  function soon() {
+    start.disabled = true;
+    say(state, "Checking…");
+    delete state.dataset.kind;
+    clearTimeout(timer);
+    timer = setTimeout(check, CHECK_AFTER);
+  }
+
+  async function check(endpoints = false) {
+    clearTimeout(timer);
+    asking?.abort();
+    const text = area.text();
+    if (!text.trim()) return nothing();
+    if (!mayStart) return null;
+    if (text.length > LARGEST_SPEC) {
+      show({ ok: false, findings: [{ line: null, severity: "error", message: "The spec is longer than a million characters. Upload its samples as a dataset." }], plan: [] });
+      return null;
+    }
+    const mine = (asking = new AbortController());
+    start.disabled = true;
+    start.setAttribute("aria-busy", "true");
+    try {
+      const found = await api.post("/spec/check", { text, endpoints }, { signal: mine.signal });
+      if (closed || asking !== mine) return null;
+      checkedText = text;
+      show(found);
+      return found;
+    } catch (error) {
+      if (error.name !== "AbortError" && !closed) {
+        say(state, error.message);
+        state.dataset.kind = "bad";
+      }
+      return null;
+    } finally {
+      if (asking === mine) start.removeAttribute("aria-busy");
+    }
+  }
+
+  function nothing() {
+    checked = null;
+    say(state, "Paste a spec, choose a template or an earlier run, or open a file. Control and Space in the text offers what may be written.");
+    delete state.dataset.kind;
+    replace(findings);
+    replace(plan);
+    area.show([]);
+    start.disabled = true;
+    return null;
+  }
+
+  function show(found) {
+    checked = found;
+    const errors = found.findings.filter(({ severity }) => severity === "error").length, warnings = found.findings.length - errors;
+    const noted = warnings ? `${warnings} thing${warnings === 1 ? "" : "s"} to know` : "";
+    say(state, errors ? `${errors} thing${errors === 1 ? " is" : "s are"} wrong${noted ? `, ${noted}` : ""}` : `Ready to start${noted ? `, ${noted}` : ""}`);
+    state.dataset.kind = errors ? "bad" : "good";
+    replace(findings, found.findings.map(({ line, message, severity }) => h("li", { "data-kind": severity },
+      line ? h("button", { type: "button", class: "link", onclick: () => area.goTo(line) }, `Line ${line}`) : null, line ? " " : null,
+      severity === "warning" ? h("span", { class: "unseen" }, "To know: ") : null, h("span", {}, message))));
+    area.show(found.findings);
+    const cost = found.estimate?.costs_money;
+    replace(plan, found.plan.length ? h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "What it will do")),
+      found.question ? h("p", { class: "notice", "data-kind": "warn" }, found.question) : h("p", { class: "soft small" }, cost ? "It may cost little enough that nobody is asked." : "Nothing in it is known to cost money."),
+      found.ran_before ? h("p", { class: "notice" }, "This spec ran before: ", h("a", { href: linkTo(["runs", found.run_id]) }, found.run_id), ` is ${words(found.ran_before)}.`) : null,
+      h("dl", { class: "figures" }, found.plan.flatMap(({ name, text }) => [h("dt", {}, name), h("dd", {}, text)]))) : null);
+    start.disabled = !found.ok;
+  }
+
+  /** Endpoints are asked now, too; then whoever starts it says yes to what it costs. */
+  async function begin() {
+    const found = checkedText === area.text() && checked?.asked ? checked : await check(true);
+    if (!found?.ok || closed) return;
+    found.asked = true;
+    start.disabled = false;
+    const again = found.ran_before !== null;
+    const rows = found.plan.filter(({ name }) => ["Dataset", "Optimizer", "At most", "Cost"].includes(name));
+    const started = await ask({
+      title: again ? "Run it again?" : `Start ${found.spec.name}?`,
+      body: [
+        ...(again ? [h("p", {}, "This spec ran before, as ", h("a", { href: linkTo(["runs", found.run_id]) }, found.run_id), ". Another run is paid for again.")] : []),
+        ...(found.question ? [h("p", { class: "notice", "data-kind": "warn" }, found.question)] : []),
+        h("dl", { class: "figures" }, rows.flatMap(({ name, text }) => [h("dt", {}, name), h("dd", {}, text)])),
+        ...(found.findings.length ? [`${found.findings.length === 1 ? "One thing" : `${found.findings.length} things`} to know: ${found.findings[0].message}`] : []),
+      ],
+      confirm: again ? "Pay and run again" : found.question ? "Start, and pay for it" : "Start",
+      act: () => api.post(`/optimizations${again ? "?new=true" : ""}`, found.spec),
+    });
+    if (!started || closed) return;
+    try {
+      sessionStorage.removeItem(DRAFT);
+    } catch {
+      // storage is off
+    }
+    navigate(["runs", started.optimization_id]);
+  }
+
+  async function upload(dropped = null) {
+    const stored = await askForDataset({ api, file: dropped });
+    if (!stored || closed) return;
+    const name = `${stored.name}@${stored.version}`;
+    const left = stored.duplicates_dropped ? `, ${stored.duplicates_dropped} that were there twice left out` : "";
+    if (/^\s*\{/.test(area.text())) tell("good", `Stored as ${name}: ${stored.count} samples${left}. Write "dataset": {"name": "${name}"} into the spec.`);
+    else {
+      put(withDataset(area.text(), name));
+      tell("good", `Stored as ${name}: ${stored.count} samples${left}. The spec names it now.`);
+    }
+  }
+
+  async function open(chosen) {
+    if (chosen.size > LARGEST_SPEC) return tell("bad", "This file is longer than a spec may be; samples are uploaded as a dataset.");
+    navigate(["new"], {}, { replace: true });
+    return put(await chosen.text(), chosen.name);
+  }
+
+  function dropped(event) {
+    const [found] = event.dataTransfer.files;
+    if (!found) return;
+    event.preventDefault();
+    if (/\.ya?ml$/i.test(found.name)) open(found);
+    else upload(found);
+  }
+
+  async function findRuns() {
+    const { items } = await api.get("/optimizations", { query: { search: earlier.value.trim(), limit: 20 } }).catch(() => ({ items: [] }));
+    items.forEach((run) => runs.add(run.optimization_id));
+    replace(known, items.map((run) => h("option", { value: run.optimization_id }, run.name)));
+  }
+
+  let templates = [];
+  async function load(given) {
+    const again = given.get("again"), named = given.get("template");
+    const key = again ? `again ${again}` : named ? `template ${named}` : "";
+    if (key === wanted && key) return;
+    wanted = key;
+    tell();
+    template.value = named ?? "";
+    earlier.value = again ?? "";
+    try {
+      if (again) {
+        const { text } = await api.get(api.ofRun(again, "spec"));
+        if (wanted === key && !closed) put(`# Again, with what you change here: the spec of ${again}\n\n${text}`, again);
+      } else if (named) {
+        const found = templates.find(({ name }) => name === named);
+        if (!found) return tell("bad", `There is no template ${named}.`);
+        if (found.needs) tell("warn", `It needs ${found.needs}.`);
+        put(found.text, `the template ${named}`);
+      } else if (!area.text()) {
+        put(remembered());
+      }
+    } catch (error) {
+      if (!closed && error.status !== 401) tell("bad", error.message);
+    }
+  }
+
+  async function prepare() {
+    nothing();
+    try {
+      const [caller, found] = await Promise.all([api.get("/session"), api.get("/spec/templates")]);
+      if (closed) return;
+      templates = found;
+      template.append(...templates.map(({ name, improves }) => h("option", { value: name }, `${name}: ${improves}`)));
+      mayStart = caller.role !== "read";
+      if (!mayStart) replace(state, `Your token, ${caller.name}, may read. Checking and starting need one with the role run: ask an admin.`);
+    } catch (error) {
+      if (!closed && error.status !== 401) tell("bad", error.message);
+    }
+    if (!closed) await load(options);
+    api.get("/spec/schema").then((schema) => area.learn(schema)).catch(() => {}); // without it nothing is offered
+  }
+
+  prepare();
+  findRuns();
+  return {
+    go: (_, given) => load(given),
+    unmount() {
+      closed = true;
+      clearTimeout(timer);
+      asking?.abort();
+      document.title = "Ratchet";
+    },
+  };
+}
+
+function remembered() {
+  try {
+    return sessionStorage.getItem(DRAFT) ?? "";
+  } catch {
+    return "";
+  }
+}
