@@ -174,11 +174,10 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    looking = (streams.router, runs.router, trials.router, matrix.router, sample_files.router, replays.router)
-    beside = (run_comparison.router, datasets.router, prompts.router)
-    starting = (start.router, retries.router, specs.router, specs.of_runs, dataset_uploads.router, marks.router)
-    steered = (steering.router, releases.router, teams.router, audit_entries.router, codec.router)
-    for router in (*looking, *beside, *starting, *steered):
+    looking = (streams, runs, trials, matrix, sample_files, replays, run_comparison, audit_entries, datasets, teams)
+    for part in (*looking, start, retries, dataset_uploads, marks, steering, releases, prompts, codec):
+        app.include_router(part.router, dependencies=[Depends(BEARER)])
+    for router in (specs.router, specs.of_runs):
         app.include_router(router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 
