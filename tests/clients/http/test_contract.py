@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -32,10 +33,10 @@ optimization_id = "{run}"
 candidate_id = "{candidate}"
 candidate = "{candidate}"
 digest = "{digest}"
-number = {number}
 prompt = "{prompt}"
 dataset_id = "{dataset}"
 against = "{dataset}"
+number = {number}
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
@@ -106,6 +107,20 @@ include-method = "POST"
 enabled = false
 """
 
+NOT_THERE = {
+    # What is deleted must not be there; a mark is there once.
+    "DELETE /v1/private/optimizations/{optimization_id}",
+    "DELETE /v1/private/optimizations/{optimization_id}/marks/{number}",
+    # A budget of a team that is there would hold up the runs of other tests.
+    "PUT /v1/private/teams/{team}/budget",
+    "GET /v1/private/teams/{team}/months",
+    # Asked with the slash of a name as it is, these paths are others.
+    "POST /v1/private/prompts/{prompt}/release",
+    "POST /v1/private/prompts/{prompt}/render",
+    "POST /v1/private/prompts/{prompt}/rollback",
+}
+"""Operations that answer nothing but 404 here."""
+
 
 @pytest.mark.timeout(900)
 async def test_the_server_does_what_its_openapi_document_says(
@@ -116,7 +131,7 @@ async def test_the_server_does_what_its_openapi_document_says(
     async with await open_store(database_url=servers.database_url) as prompts:
         await prompts.seed(template("tests/contract"))
     async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
-        await client.get("/v1/private/openapi.json")  # built once, for longer than schemathesis waits on a busy machine
+        await client.get("/v1/private/openapi.json")  # built once, in longer than schemathesis waits on a busy machine
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
         note = (await client.post(f"/v1/private/optimizations/{finished}/marks", json={"kind": "note", "text": "x"})).json()
     configuration = tmp_path / "schemathesis.toml"
@@ -132,9 +147,8 @@ async def test_the_server_does_what_its_openapi_document_says(
     output, _ = await asking.communicate()
     assert asking.returncode == 0, output.decode()[-8000:]
     told = output.decode()
-    # What is deleted must not be there. The other three change prompts, and get 404 where the slash of a name is not encoded.
-    assert "Missing test data: 4 operations" in told, told[-4000:]
-    assert told.count("- DELETE /v1/private/optimizations/{optimization_id}") == 1, told[-4000:]
+    missing = told.partition("Missing test data: ")[2].partition("Schema validation mismatch")[0]
+    assert set(re.findall(r"^\s*- ([A-Z]+ /v1/\S+)$", missing, re.MULTILINE)) == NOT_THERE, told[-4000:]
 
 
 async def test_the_document_describes_every_path_parameter_and_answer(guarded_url: str) -> None:
