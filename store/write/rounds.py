@@ -135,7 +135,8 @@ async def _write_rejections(connection: Connection, run: LockedRun, records: Seq
 async def _write_standing(
     connection: Connection, run: LockedRun, records: Sequence[RoundRecord], status: str, limits: Mapping[str, JsonValue]
 ) -> None:
-    """The run's row after its last decided round. Counts only grow, whatever order trials and rounds arrive in."""
+    """The run's row after its last decided round. Counts only grow, whatever order trials and rounds arrive in, and the best is
+    that of the latest round: an attempt that was stopped for a minute may write after all others, even after the end."""
     last = records[-1] if records else None
     counts = last.counts if last else None
     spend = last.spend if last else None
@@ -144,7 +145,10 @@ async def _write_standing(
         UPDATE runs SET
             status = $2, status_changes = status_changes + (status <> $2)::int, limits = limits || $3::jsonb,
             round = greatest(round, $4), updated_at = now(),
-            best_candidate_id = coalesce($5, best_candidate_id), best_score = coalesce($6, best_score),
+            best_candidate_id = CASE WHEN $4 >= round AND (finished_at IS NULL OR status = 'terminated')
+                THEN coalesce($5, best_candidate_id) ELSE best_candidate_id END,
+            best_score = CASE WHEN $4 >= round AND (finished_at IS NULL OR status = 'terminated')
+                THEN coalesce($6, best_score) ELSE best_score END,
             proposed = greatest(proposed, $7), rejected = greatest(rejected, $8), completed = greatest(completed, $9),
             failed = greatest(failed, $10), stopped = greatest(stopped, $11),
             paid_trials = greatest(paid_trials, $12), paid_samples = greatest(paid_samples, $13),

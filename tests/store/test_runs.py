@@ -145,6 +145,26 @@ async def test_counts_never_shrink_when_an_older_round_arrives_late(example: Exa
     assert (stored.round, stored.counts.proposed, stored.spend.tokens) == (2, 4, 400)
 
 
+async def test_an_older_round_that_arrives_late_even_after_the_end_changes_no_best(
+    example: ExampleRun, reader: StoreReader
+) -> None:
+    run = await example.open()
+    older = run.round(1, best_so_far=0.5, best_so_far_id="first")
+    newer = run.round(2, best_so_far=0.75, best_so_far_id="second")
+    for record in (newer, older):
+        await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(record,)))
+    stored = await reader.runs.load(run.run_id)
+    assert stored is not None
+    assert (stored.best_candidate_id, stored.best_score) == ("second", 0.75)
+
+    await run.store.runs.finish(run.finish(best_score=0.25, best_candidate_id="baseline", rounds=2))  # nothing better held
+    for record in (older, newer):
+        await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(record,)))
+    ended = await reader.runs.load(run.run_id)
+    assert ended is not None
+    assert (ended.best_candidate_id, ended.best_score) == ("baseline", 0.25)
+
+
 async def test_the_last_round_may_come_twice_and_ends_with_the_reason(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     first = run.round(0, new_best=True, best_so_far=0.5, best_so_far_id="baseline")
