@@ -17,7 +17,7 @@ from clients.http.backend import NO_CONTROLS, Backend, Offset, PromptId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_names import no_prompt
-from clients.http.prompt_source import refused_prompts
+from clients.http.override_store import refused_prompts
 from clients.http.routes.releases import Word, answer_of_writer, approver
 from clients.reports.comparisons.diff import Segment, differences
 from ratchet._frozen import Payload
