@@ -46,7 +46,7 @@ from activities.shards.shard_endings import finished_or_handed_back
 from activities.targets import TargetTools, target_for
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.http import HttpEndpoints
-from store.budget_leases import LeaseBalance, LeaseKey
+from store.budget_leases import LeaseBalance, LeaseKey, Second
 from store.errors import store_errors
 from store.write.outcomes import ShardWork
 from store.write.repositories import Store
@@ -272,17 +272,20 @@ class ShardEvaluation(Evaluating):
     def _commit(
         self, shard: ShardInput, suite: EvaluationSuite, budget_lease: BudgetLease | None, *, elsewhere: bool
     ) -> Callable[[Sequence[Outcome | UnscoredAnswer]], Awaitable[object]]:
-        async def commit(batch: Sequence[Outcome | UnscoredAnswer], lease: tuple[LeaseKey, LeaseBalance] | None = None) -> None:
+        async def commit(
+            batch: Sequence[Outcome | UnscoredAnswer], lease: tuple[LeaseKey, Callable[[Second], LeaseBalance]] | None = None
+        ) -> Second:
             outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
             kept = [entry for entry in batch if isinstance(entry, UnscoredAnswer)]
-            await self._store.outcomes.commit(shard, suite, outcomes, lease, kept)
+            second = await self._store.outcomes.commit(shard, suite, outcomes, lease, kept)
             self.meters.stored(suite.target.kind, batch, elsewhere=elsewhere)
+            return second
 
         if budget_lease is None:
             return commit
-        return lambda batch: budget_lease.written_with(
+        return lambda batch: budget_lease.stored_with(
             lambda key, balance: commit(batch, (key, balance)),
-            stored={answer.answer_id for answer in batch if answer.answer_id is not None},
+            {answer.answer_id for answer in batch if answer.answer_id is not None},
         )
 
     @activity.defn(name="conclude_trial")

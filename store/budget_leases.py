@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workflows.model.run.amounts import NOTHING, Amount, Resource
@@ -24,6 +25,10 @@ class LeaseKey:
     """Seconds for which others wait for what it holds although nobody renews it."""
     left_open: tuple[tuple[int, int], ...] | None = None
     """How many calls each attempt before has begun and not stored, where that is known: the rest was set aside in vain."""
+
+
+Second = Mapping[int, Amount]
+"""What was paid for answers, by their numbers, that another attempt was faster with: nobody needs them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from activities.budget.waiting_line import WaitingLine
 from activities.endpoints.call_context import Bound
 from activities.observation.worker_meters import UNSEEN, WorkerMeters
 from activities.shards.outcome_batches import until_back
-from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, Second
 from store.write.limits.budgets import Budgets
 from workflows.model.run.amounts import NOTHING, Amount, Resource, total
 
@@ -346,14 +346,15 @@ class BudgetLease:
 
     # -- accounts ---------------------------------------------------------------------------------------------------------
 
-    def balance(self, stored: Collection[int] = ()) -> LeaseBalance:
-        """Where the lease stands once these answers are in the store, too."""
+    def balance(self, stored: Collection[int] = (), second: Second | None = None) -> LeaseBalance:
+        """Where the lease stands once these answers are in the store, too, or were found to have come second."""
         on_their_way = Amount(samples=len(self.unstored.difference(stored)))
+        in_vain = self._in_vain(second or {})
         held = total([self._free, self._offered, *(reservation.held for reservation in self._reservations)])
         return LeaseBalance(
             held=held + on_their_way,
-            spent=total([self._spent, *(reservation.spent for reservation in self._reservations)]) - on_their_way,
-            lost=total([self._lost, *(reservation.lost for reservation in self._reservations)]),
+            spent=total([self._spent, *(reservation.spent for reservation in self._reservations)]) - on_their_way - in_vain,
+            lost=total([self._lost, *(reservation.lost for reservation in self._reservations)]) + in_vain,
             dearest=self._own_dearest,
             exceeded=self.exceeded,
             exclusive=any(reservation.exclusive for reservation in self._reservations),
@@ -361,12 +362,24 @@ class BudgetLease:
             waiting=bool(self._reservations) and not any(reservation.busy for reservation in self._reservations),
         )
 
-    async def written_with(self, write: Callable[[LeaseKey, LeaseBalance], Awaitable[T]], stored: Collection[int] = ()) -> T:
-        """Write something together with the books, which answers may be part of; nobody else writes them meanwhile."""
+    def _in_vain(self, second: Second) -> Amount:
+        """What was paid for answers that others were faster with."""
+        return total(amount for answer_id, amount in second.items() if answer_id in self.unstored)
+
+    async def written_with(self, write: Callable[[LeaseKey, LeaseBalance], Awaitable[T]]) -> T:
+        """Write something together with the books; nobody else writes them meanwhile."""
         async with self._writing:
-            written = await write(self._key, self.balance(stored))
-            self.unstored.difference_update(stored)
-            return written
+            return await write(self._key, self.balance())
+
+    async def stored_with(
+        self, store: Callable[[LeaseKey, Callable[[Second], LeaseBalance]], Awaitable[Second]], answers: Collection[int]
+    ) -> None:
+        """Store answers together with the books, in which they are spent, or lost where another attempt was faster."""
+        async with self._writing:
+            second = await store(self._key, lambda second: self.balance(answers, second))
+            in_vain = self._in_vain(second)
+            self._spent, self._lost = self._spent - in_vain, self._lost + in_vain
+            self.unstored.difference_update(answers)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.plugins import Sample
-from store.budget_leases import LeaseBalance, LeaseKey
+from store.budget_leases import LeaseBalance, LeaseKey, Second
 from store.connection import Connection, Database
 from store.encoding import from_json, optional_text, storable_json
 from store.encrypted_contents import Contents, contents_of
@@ -16,6 +16,7 @@ from store.write.overlays import configuration_in
 from store.write.reused_answers import copy_from_other_runs
 from store.write.suites import suite_in
 from store.write.unscored_answers import load_unscored
+from workflows.model.run.amounts import Amount
 from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput
@@ -122,17 +123,22 @@ class Outcomes:
         shard: ShardInput,
         suite: EvaluationSuite,
         outcomes: Sequence[Outcome],
-        lease: tuple[LeaseKey, LeaseBalance] | None = None,
+        lease: tuple[LeaseKey, Callable[[Second], LeaseBalance]] | None = None,
         kept: Sequence[UnscoredAnswer] = (),
-    ) -> None:
-        """Store answers, scored or still to be, with what they took out of the budget; the first answer to a pair wins."""
+    ) -> Second:
+        """Store answers, scored or still to be, with what they took out of the budget; the first answer to a pair wins.
+
+        Returns those that came second: another attempt's answer was stored after this one had looked what is missing. What
+        they took was paid in vain, and the books of the `lease` say so.
+        """
         if lease is None:
             async with self._database.connection() as connection:
-                await _insert(connection, shard, suite, outcomes, kept)
-            return
+                return await _insert(connection, shard, suite, outcomes, kept)
+        key, balance = lease
         async with self._database.transaction() as connection:
-            await _insert(connection, shard, suite, outcomes, kept)
-            await write_balance(connection, *lease)
+            second = await _insert(connection, shard, suite, outcomes, kept)
+            await write_balance(connection, key, balance(second))
+            return second
 
 
 def _positions(shard: ShardInput) -> range:
@@ -163,9 +169,10 @@ async def _insert(
     suite: EvaluationSuite,
     outcomes: Sequence[Outcome],
     kept: Sequence[UnscoredAnswer],
-) -> None:
+) -> Second:
     """Store answers with their scores in one statement, and scores of answers that were kept before in another. The first
-    answer to a pair wins, and has the scores that were made of it; a run that was deleted meanwhile gets none.
+    answer to a pair wins, and has the scores that were made of it; a run that was deleted meanwhile gets none. Returns what
+    came second.
 
     The run's row is locked against its deletion, and against nothing else: answers that were committed while a deletion is
     under way would outlive it, and a later run of that id would find them.
@@ -175,18 +182,47 @@ async def _insert(
         first.setdefault((outcome.item_hash, outcome.replicate), outcome)
     scored = await _numbered(connection, [outcome for outcome in first.values() if not outcome.was_kept])
     contents = contents_of(connection)
-    if kept or scored:
-        await connection.execute(
-            _NEW_ANSWERS,
-            *_key_of(shard, suite),
-            *_columns_of_answers([*kept, *scored], contents),
-            *_columns_of_scores(scored, contents),
+    second: Second = {}
+    new: list[Outcome | UnscoredAnswer] = [*kept, *scored]
+    if new:
+        stored = await connection.fetch(
+            _NEW_ANSWERS, *_key_of(shard, suite), *_columns_of_answers(new, contents), *_columns_of_scores(scored, contents)
         )
+        if len(stored) < len(new):
+            second = await _second(connection, shard, suite, new)
     were_kept = [outcome for outcome in first.values() if outcome.was_kept]
     if were_kept:
         pairs = [outcome.item_hash for outcome in were_kept], [outcome.replicate for outcome in were_kept]
         scores = _columns_of_scores(were_kept, contents)
         await connection.execute(_SCORES_OF_KEPT_ANSWERS, *_key_of(shard, suite), *scores, *pairs)
+    return second
+
+
+async def _second(
+    connection: Connection, shard: ShardInput, suite: EvaluationSuite, new: Sequence[Outcome | UnscoredAnswer]
+) -> Second:
+    """Those of some answers whose pair has another one. Their own may be there already: a commit whose reply was lost."""
+    rows = await connection.fetch(
+        """
+        SELECT given.answer_id FROM unnest($4::text[], $5::int[], $6::bigint[]) AS given (item_hash, replicate, answer_id)
+        JOIN answers a ON a.config_hash = $1 AND a.target = $2 AND a.run_id = $3 AND a.item_hash = given.item_hash
+            AND a.replicate = given.replicate
+        WHERE a.answer_id <> given.answer_id
+        """,
+        shard.config_hash,
+        suite.target_fingerprint,
+        shard.run_id,
+        [answer.item_hash for answer in new],
+        [answer.replicate for answer in new],
+        [answer.answer_id for answer in new],
+    )
+    late = {row["answer_id"] for row in rows}
+    return {answer.answer_id: _taken_by(answer) for answer in new if answer.answer_id is not None and answer.answer_id in late}
+
+
+def _taken_by(answer: Outcome | UnscoredAnswer) -> Amount:
+    scoring = (answer.scoring_tokens, answer.scoring_cost) if isinstance(answer, Outcome) else (0, 0.0)
+    return Amount(samples=1, tokens=answer.tokens + scoring[0], cost=answer.cost + scoring[1])
 
 
 _NEW_ANSWERS = """
@@ -200,7 +236,7 @@ _NEW_ANSWERS = """
                            $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[], $18::text[],
                            $19::bool[]) AS given
         ON CONFLICT DO NOTHING RETURNING answer_id
-    )
+    ), scored AS (
     INSERT INTO scores (answer_id, scorer, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed)
     SELECT answer_id, $3, given.passed, given.scores, given.details, given.feedback, given.fault, given.error,
            given.error_class, given.tokens, given.cost, given.printed
@@ -209,6 +245,8 @@ _NEW_ANSWERS = """
         AS given (answer_id, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed)
     JOIN stored USING (answer_id)
     ON CONFLICT DO NOTHING
+    )
+    SELECT answer_id FROM stored
 """
 """It is written so that PostgreSQL plans it once: a join by more than the answer's number makes it plan each batch anew, which
 takes three times as long as storing the batch."""

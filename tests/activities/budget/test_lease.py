@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -21,8 +23,9 @@ from activities.endpoints.gate import Gates
 from activities.observation.worker_meters import WorkerMeters
 from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
 from activities.targets.patience_requests import patience_asked_for
-from store.budget_leases import LeaseBalance, LeaseKey, LeaseRequest, LeaseTaken
+from store.budget_leases import LeaseBalance, LeaseKey, LeaseRequest, LeaseTaken, Second
 from store.connection import Database, is_away
+from store.write.limits.budgets import Budgets
 from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
 from tests.support.counted import Counted
 from tests.support.leased_work import MortalBudgets, Shard, Workers, World
@@ -242,12 +245,38 @@ async def test_an_answer_that_a_dead_worker_had_not_stored_is_counted_once(examp
     for reservation in (stored, on_its_way):
         reservation.answered(0, 0.0)
         reservation.close()
-    await dying.written_with(run.store.budgets.write_balance, stored={0})
+    await dying.stored_with(partial(_written, run.store.budgets), {0})
     assert (await used(database, run.run_id)).spent == Amount(samples=1)
     key = LeaseKey(run.run_id, "shard", 2, fresh_nonce(), left_open=((1, 2),))
     await BudgetLease(run.store.budgets, key, is_away, most_needed=50).reservation()
     settled = await used(database, run.run_id)
     assert (settled.spent, settled.lost) == (Amount(samples=1), Amount(samples=2))
+
+
+async def _written(budgets: Budgets, key: LeaseKey, balance: Callable[[Second], LeaseBalance]) -> Second:
+    await budgets.write_balance(key, balance({}))
+    return {}
+
+
+async def test_an_answer_that_another_attempt_was_faster_with_is_lost_and_not_spent(
+    example: ExampleRun, database: Database
+) -> None:
+    run = await opened(example, Budget(samples=100))
+    await run.store.outcomes.commit(run.shard(), run.suite, [replace(run.outcome(), answer_id=1)])
+    late = BudgetLease(run.store.budgets, LeaseKey(run.run_id, "shard", 2, fresh_nonce()), is_away, most_needed=50)
+    answers = [replace(run.outcome(position), answer_id=2 + position, tokens=10, cost=0.5) for position in range(2)]
+    commit = run.store.outcomes.commit
+    async with late.open():
+        for answer in answers:
+            reservation = await late.reservation(answer_id=answer.answer_id)
+            reservation.answered(10, 0.5)
+            reservation.close()
+        for _ in range(2):  # a reply may be lost, and then the same is stored again
+            await late.stored_with(lambda key, balance: commit(run.shard(), run.suite, answers, (key, balance)), {2, 3})
+            at_work = await used(database, run.run_id)
+            assert (at_work.spent, at_work.lost) == (Amount(1, 10, 0.5), Amount(1, 10, 0.5))
+    settled = await used(database, run.run_id)
+    assert (settled.spent, settled.lost, settled.held) == (Amount(1, 10, 0.5), Amount(1, 10, 0.5), NOTHING)
 
 
 async def test_an_answer_that_nobody_tries_to_store_any_more_is_lost(example: ExampleRun, database: Database) -> None:
