@@ -11,7 +11,6 @@ from clients.reports.formatting import counted
 from clients.runs.identity import foreseen_run_id
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.prompt_factors import is_read
-from workflows.rules.statistics.detectable_effect import assumed_plan
 
 ASK_ABOVE: Final = 1.0
 """What a run may cost at worst without anybody being asked, unless he says otherwise."""
@@ -63,6 +62,9 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
 
 def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[str, object]]:
     """What the run will do, each in a line under its name, and as facts."""
+    # Here, as it loads libraries of statistics, which an event loop must not.
+    from workflows.rules.statistics.detectable_effect import assumed_plan
+
     request = checked.known
     assert request is not None
     costs = estimate(checked)

@@ -11,6 +11,7 @@ from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec, split_items
 from tests.support.http_api import TOKEN
 from tests.support.page_browser import Opens, keep_picture
+from tests.support.page_edges import BEYOND
 from tests.support.seeded_runs import enlarge
 
 PLACES = {
@@ -23,16 +24,6 @@ PLACES = {
     "spec": ("runs/shown/spec", "pre"),
 }
 """Where one can be, and what is there then; test_detail.py looks at candidates, budgets and comparisons."""
-
-
-BEYOND = """() => [...document.querySelectorAll('#app *')].filter((found) => {
-    const box = found.getBoundingClientRect();
-    if (!box.width || box.right <= innerWidth + 1 || found.closest('.unseen, svg')) return false;
-    for (let around = found.parentElement; around; around = around.parentElement)
-        if (['auto', 'scroll'].includes(getComputedStyle(around).overflowX)) return false;
-    return true;
-}).map((found) => found.outerHTML.slice(0, 120))"""
-"""What lies beyond the edge of the screen where nothing can be scrolled."""
 
 
 @pytest.fixture(scope="session")

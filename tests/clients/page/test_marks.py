@@ -12,9 +12,9 @@ from clients.reports.history.entries import report_json
 from clients.reports.load import facts_of
 from clients.runs.service.servers import Servers
 from store.read.access.access_tokens import Role
-from tests.clients.page.test_access import BEYOND
 from tests.support.access_tokens import holding, made_token
 from tests.support.page_browser import Opens, keep_picture
+from tests.support.page_edges import BEYOND
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 

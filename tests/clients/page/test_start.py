@@ -13,11 +13,11 @@ from playwright.async_api import Page, expect
 from clients.runs.service.servers import Servers
 from ratchet._formats.yaml_text import yaml_text
 from store.read.access.access_tokens import Role
-from tests.clients.page.test_access import BEYOND
 from tests.support.access_tokens import made_token
 from tests.support.hill_specs import hill_spec
 from tests.support.http_api import until
 from tests.support.page_browser import Opens, keep_picture
+from tests.support.page_edges import BEYOND
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from clients.demo.model_server import SimulatedModel
+from tests.support.chatting_specs import chatting
 from tests.support.engines import Engines
 from tests.support.hill_specs import ENDLESS
 from tests.support.run_views import eventually, failure_of, rows
@@ -116,26 +117,6 @@ async def test_a_chain_of_requests_does_not_exhaust_a_budget_that_it_hardly_touc
     assert 0 < result["spend"]["cost"] < 0.01
     [budget] = await rows(engines, "SELECT * FROM budgets", result["optimization_id"])
     assert (budget["lost_cost"], budget["exceeded"]) == (0, 0)
-
-
-def chatting(server: SimulatedModel, **parts: Any) -> dict[str, Any]:
-    judge = {"kind": "rubric", "name": "tone", "rubric": 'It says "sorry".', "model": "simulated-judge"}
-    prompt = {"value": "Repeat.", "change": "text", "max_length": 400}
-    proposer = {"kind": "model", "model": "simulated-reflector", "base_url": server.base_url, "parameters": {"max_tokens": 500}}
-    messages = [{"role": "system", "content": "{{factors.prompt}}"}, {"role": "user", "content": "{{input.say}}"}]
-    names = ("simulated-echo", "simulated-judge", "simulated-reflector")
-    return {
-        "name": "chatting",
-        "configuration": {"prompt": prompt, "max_tokens": 100},
-        "target": {"kind": "chat", "messages": messages, "model": "simulated-echo", "base_url": server.base_url},
-        "dataset": {"items": [{"input": {"say": f"sorry number {n}"}} for n in range(12)], "splits": "none"},
-        "scorers": [{**judge, "base_url": server.base_url, "parameters": {"max_tokens": 200}}],
-        "objective": "tone",
-        "optimizer": {"name": "refine", "proposer": proposer},
-        "stop": ENDLESS,
-        "prices": {name: {"input": 10, "output": 100} for name in names},
-        **parts,
-    }
 
 
 @pytest.mark.parametrize("share", [0.6, 1.7, 2.9])

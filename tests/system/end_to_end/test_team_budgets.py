@@ -12,11 +12,11 @@ from clients.demo.model_server import SimulatedModel
 from store.read.access.team_months import TeamMonthReader, TeamMonthRow
 from store.write.access.teams import Teams
 from store.write.limits.team_budgets import TeamBudgets
+from tests.support.chatting_specs import chatting
 from tests.support.engines import Engines
 from tests.support.hill_specs import ENDLESS
 from tests.support.replaying import nothing_differs
 from tests.support.run_views import failure_of, rows
-from tests.system.end_to_end.test_budgets import chatting
 from workflows.model.run.amounts import NOTHING, Amount
 
 Spec = Callable[..., dict[str, Any]]
