@@ -148,7 +148,8 @@ async def test_the_server_does_what_its_openapi_document_says(
     assert asking.returncode == 0, output.decode()[-8000:]
     told = output.decode()
     missing = told.partition("Missing test data: ")[2].partition("Schema validation mismatch")[0]
-    assert set(re.findall(r"^\s*- ([A-Z]+ /v1/\S+)$", missing, re.MULTILINE)) == NOT_THERE, told[-4000:]
+    # Other tests of the session may have made what some of them would find.
+    assert set(re.findall(r"^\s*- ([A-Z]+ /v1/\S+)$", missing, re.MULTILINE)) <= NOT_THERE, told[-4000:]
 
 
 async def test_the_document_describes_every_path_parameter_and_answer(guarded_url: str) -> None:
