@@ -37,8 +37,9 @@ from temporalio.client import (
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError
-from temporalio.worker import Worker, WorkerDeploymentConfig
+from temporalio.worker import Interceptor, Worker, WorkerDeploymentConfig
 
+from activities.batch_evaluation import BatchEvaluation
 from activities.bookkeeping import StoreBookkeeping
 from activities.cleanup import StoreCleanup
 from activities.concurrency.in_flight_limits import RunLimits
@@ -55,6 +56,7 @@ from activities.ingesting import PluginDatasets
 from activities.observation.call_observation import CallObservation
 from activities.observation.worker_meters import WorkerMeters
 from activities.observation.worker_state import DRAINING, SERVING, WorkerState, state_told_in
+from activities.open_activities import OpenActivities, giving_up_for_others
 from activities.plugins.blocked_interpreter import ended_when_blocked
 from activities.plugins.calls import PluginCalls
 from activities.plugins.loader import Plugins
@@ -83,7 +85,7 @@ from store.connection import Database, StoreAway, is_away
 from store.schema import StoreError
 from store.write.repositories import Store
 from workflows.cleanup import CleanupWorkflow
-from workflows.contracts import Bookkeeping, Cleanup, Delegating, Evaluating, Ingesting, Releasing
+from workflows.contracts import Batching, Bookkeeping, Cleanup, Delegating, Evaluating, Ingesting, Releasing
 from workflows.model.activities.cleanup import CleanupInput
 from workflows.model.spec.targets import TARGETS
 from workflows.optimization import OptimizationWorkflow
@@ -171,6 +173,14 @@ async def serving(
         lists = OperatorLists(settings.operator)
         stack.push_async_callback(overrides.close)
         workers: list[Worker] = []
+        interceptors: list[Interceptor] = [AttemptLimits()]
+        servers = await namespace_id_of(client)
+        if settings.role in {"all", "evaluation"}:
+            journal = CallJournal(settings.state_dir, of_all_workers=settings.state_dir is not None)
+            stack.callback(journal.close)
+            open_activities = OpenActivities(journal.folder / "open", servers)
+            await stack.enter_async_context(giving_up_for_others(client, open_activities))
+            interceptors.insert(0, open_activities)
         if settings.role in {"all", "workflows"}:
             known = await register_search_attributes(client)
             bookkeeping = StoreBookkeeping(
@@ -181,7 +191,7 @@ async def serving(
                 overrides=overrides,
                 lists=lists,
                 evaluation_task_queue=settings.evaluation_task_queue,
-                namespace_id=await namespace_id_of(client),
+                namespace_id=servers,
             )
             await stack.enter_async_context(looking_after_ended_runs(client, database))
             served = [
@@ -189,7 +199,7 @@ async def serving(
                 *implementations(Cleanup, StoreCleanup(database, overrides, retention=settings.retention.policy)),
                 *implementations(Releasing, PromptReleasing(database, overrides, search_attributes=known)),
             ]
-            workers.append(_workflow_worker(client, settings, served))
+            workers.append(_workflow_worker(client, settings, served, interceptors))
             await schedule_cleanup(client, settings.task_queue)
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path, program)
@@ -202,11 +212,10 @@ async def serving(
             tags = TemporaryTags(overrides)
             calls = PluginCalls(loops=PluginLoops(program=None if program is None else program.loop))
             stack.callback(calls.loops.close)
-            journal = CallJournal(settings.state_dir, of_all_workers=settings.state_dir is not None)
-            stack.callback(journal.close)
+            models = ChatModels(gates, lists, observation=observation)
             evaluation = ShardEvaluation(
                 store,
-                ChatModels(gates, lists, observation=observation),
+                models,
                 plugins,
                 is_away=is_away,
                 limits=in_flight,
@@ -219,13 +228,16 @@ async def serving(
             stack.push_async_callback(evaluation.close)
             runners = Runners(gates, lists)
             stack.push_async_callback(runners.close)
+            batches = BatchEvaluation(store, evaluation, models, is_away=is_away, calls_end=calls_end)
+            stack.push_async_callback(batches.close)
             delegated = DelegatedEvaluation(store, evaluation, runners, is_away=is_away, tags=tags)
             served = [
                 *implementations(Evaluating, evaluation),
                 *implementations(Ingesting, PluginDatasets(database, plugins, calls, settings=settings.datasets)),
                 *implementations(Delegating, delegated),
+                *implementations(Batching, batches),
             ]
-            workers.append(_evaluation_worker(client, settings, served))
+            workers.append(_evaluation_worker(client, settings, served, interceptors))
         queues = [worker.task_queue for worker in workers]
         await stack.enter_async_context(leaving_marks(store.served_times, queues, is_away))
         for worker in workers:
@@ -247,7 +259,9 @@ def observation_of(settings: Settings) -> CallObservation:
     return CallObservation(meters, spans_of(settings.observation))
 
 
-def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
+def _workflow_worker(
+    client: Client, settings: Settings, served: Sequence[Callable[..., Any]], interceptors: Sequence[Interceptor]
+) -> Worker:
     return Worker(
         client,
         **_version_of(settings),
@@ -259,11 +273,13 @@ def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callab
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=settings.grace,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        interceptors=[AttemptLimits()],
+        interceptors=interceptors,
     )
 
 
-def _evaluation_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
+def _evaluation_worker(
+    client: Client, settings: Settings, served: Sequence[Callable[..., Any]], interceptors: Sequence[Interceptor]
+) -> Worker:
     return Worker(
         client,
         **_version_of(settings),
@@ -272,7 +288,7 @@ def _evaluation_worker(client: Client, settings: Settings, served: Sequence[Call
         max_concurrent_activities=CONCURRENT_SHARDS,
         graceful_shutdown_timeout=settings.grace,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        interceptors=[AttemptLimits()],
+        interceptors=interceptors,
     )
 
 

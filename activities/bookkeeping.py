@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 from activities.datasets import DatasetError, SourceAway
 from activities.datasets.run_dataset import clusters_in, dataset_of, given_splits_in, strata_of
 from activities.endpoints.endpoint_policy import NotListed, OperatorLists
+from activities.preparing.default_prices import DefaultPrices, default_prices
 from activities.preparing.evaluation_plan import plan_evaluation
 from activities.preparing.factor_files import (
     FactorFileMissing,
@@ -136,7 +137,8 @@ class StoreBookkeeping(Bookkeeping):
                     raise invalid_request(foreign)
                 found = await self._with_its_files(request.request)
                 read = request.model_copy(update={"request": await self._with_its_prompt(found.request)})
-                problems = await problems_of(read.request)
+                known = await asyncio.to_thread(default_prices, read.request, self._lists)
+                problems = await problems_of(known.given_to(read.request))
                 if problems:
                     raise invalid_request(problems)
                 self._refuse_unlisted(read.request)
@@ -147,7 +149,7 @@ class StoreBookkeeping(Bookkeeping):
                     await keep_factor_files(self._database, request.run_id, found.files)
                 except FactorFileMissing as error:
                     raise invalid_request([str(error)]) from None
-                prepared = await self._prepare(read, owner)
+                prepared = await self._prepare(read, owner, known)
         if read.request is request.request:
             return prepared
         return prepared.model_copy(update={"read": _read(read.request)})
@@ -175,8 +177,9 @@ class StoreBookkeeping(Bookkeeping):
         except UnusablePrompt as error:
             raise invalid_request([*await problems_of(request), str(error)]) from None
 
-    async def _prepare(self, prepare: PrepareInput, owner: RunOwner) -> Prepared:
+    async def _prepare(self, prepare: PrepareInput, owner: RunOwner, known: DefaultPrices) -> Prepared:
         spec = prepare.request
+        priced = prepare.model_copy(update={"request": known.given_to(spec)})
         try:
             dataset = prepare.ingested or await dataset_of(
                 self._database, spec, self._datasets_from, owner.team, self._lists.refuse_object
@@ -185,7 +188,7 @@ class StoreBookkeeping(Bookkeeping):
             strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.drawn_splits)
             clusters = await clusters_in(self._datasets, dataset.dataset_id, spec.dataset)
             given = await given_splits_in(self._datasets, dataset.dataset_id, spec, hashes, clusters)
-            plan = await asyncio.to_thread(plan_evaluation, prepare, dataset.dataset_id, hashes, strata, clusters, given)
+            plan = await asyncio.to_thread(plan_evaluation, priced, dataset.dataset_id, hashes, strata, clusters, given)
             baseline_hash = content_hash(spec.baseline)
             design = spec.design(plan.search.suite.samples)
             too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
@@ -205,7 +208,7 @@ class StoreBookkeeping(Bookkeeping):
         except NotCanonical as error:
             raise invalid_request([f"the spec has no canonical form: {error}"]) from None
         info = activity.info()
-        versions = self._versions | _deciding_versions(prepare)
+        versions = self._versions | _deciding_versions(prepare) | ({} if known.source is None else {"prices": known.source})
         foreseen = await asyncio.to_thread(_assumed_plan, spec, plan.search.suite.samples, plan.test_samples)
         await self._store.runs.open(
             NewRun(
@@ -237,6 +240,7 @@ class StoreBookkeeping(Bookkeeping):
             duplicates_dropped=dataset.duplicates_dropped,
             left_out=given.left_out if given is not None else {},
             versions=versions,
+            prices=dict(known.prices),
         )
 
     async def _unusable_earlier_runs(self, spec: OptimizationRequest, search: DrawnSuite) -> list[str]:

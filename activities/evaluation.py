@@ -13,6 +13,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.agents.mcp_servers import McpServers
 from activities.budget.lease import BudgetLease, fresh_nonce
 from activities.concurrency.in_flight_limits import Caller, RunLimits
 from activities.endpoints.breaker import Breakers
@@ -36,6 +37,7 @@ from activities.scorers.bounded_patterns import BoundedMatching
 from activities.shards.attempt import Attempt, CallsEnd
 from activities.shards.call_journal import CallJournal, ShardCalls
 from activities.shards.conclusion import Concluding
+from activities.shards.conversations import Conversations
 from activities.shards.evidence import Judging
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import OutcomeBatches, until_back
@@ -43,12 +45,12 @@ from activities.shards.pair_calls import PairCall, number_of
 from activities.shards.sample_outcomes import PairToAnswer
 from activities.shards.shard import ShardAtWork
 from activities.shards.shard_endings import finished_or_handed_back
-from activities.targets import TargetTools, target_for
+from activities.targets import Answering, TargetTools, target_for
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.http import HttpEndpoints
 from store.budget_leases import LeaseBalance, LeaseKey, Second
 from store.errors import store_errors
-from store.write.outcomes import ShardWork
+from store.write.outcomes import ShardWork, UnansweredPair
 from store.write.repositories import Store
 from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput
@@ -99,7 +101,10 @@ class ShardEvaluation(Evaluating):
         self._isolation = Isolation()
         self._models = models
         self._http = HttpEndpoints(models.gates, models.patience, models.lists, models.observation)
-        self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http, files=store.files)
+        self._mcp = McpServers(models.lists)
+        self._targets = TargetTools(
+            models, plugins, self._calls, self._isolation, http=self._http, files=store.files, mcp=self._mcp
+        )
         self._breakers = Breakers()
         self._scorers = ScorerTools(
             plugins, self._calls, self._matching, models=models, own_activities=own_activities, files=store.files
@@ -116,6 +121,7 @@ class ShardEvaluation(Evaluating):
         await self._matching.close()
         await self._models.close()
         await self._http.close()
+        await self._mcp.close()
         await self._targets.processes.close()
 
     @activity.defn(name="inspect_plugins")
@@ -178,6 +184,10 @@ class ShardEvaluation(Evaluating):
         """Score and commit answers that came from elsewhere. For activities, which heartbeat while they do it."""
         return await self._evaluate(shard, given)
 
+    def target_of(self, suite: EvaluationSuite) -> Answering:
+        """The target of a suite, for whoever asks it in another way."""
+        return target_for(suite, self._targets, isolate=False)
+
     async def score_kept(self, shard: ShardInput) -> ShardResult:
         """Score answers that came from elsewhere at another time. For activities, which heartbeat while they do it."""
         return await self._evaluate(shard, GivenAnswers((), complete=False, kept=True))
@@ -204,8 +214,12 @@ class ShardEvaluation(Evaluating):
             overlay = Overlay(shard.config_hash, work.configuration, work.suite.prompt)
             if self._tags is not None and given is None:
                 await self._tags.put(shard.run_id, work.suite, overlay)
-            isolate = await _isolates(work.suite, calls, len(wanted), scores_kept=any(pair.kept is not None for pair in wanted))
+            conversations = None if given is not None else await self._conversations(shard, work.suite, wanted, calls)
+            left = len(wanted) if conversations is None else conversations.left(len(wanted))
+            isolate = await _isolates(work.suite, calls, left, scores_kept=any(pair.kept is not None for pair in wanted))
             budget_lease = self._budget_lease(shard, work.suite, len(wanted), given, calls) if metered else None
+            if conversations is not None:
+                conversations.budget_lease = budget_lease
             limits = self._limits.of(
                 _caller(shard.run_id, work),
                 shard.concurrent_samples,
@@ -231,6 +245,7 @@ class ShardEvaluation(Evaluating):
                     needs_budget_lease=lambda: self._limits.budgeted(shard.run_id),
                     attempt=attempt,
                     calls=calls,
+                    conversations=conversations,
                 )
                 await finished_or_handed_back(at_work)
                 goes_on = at_work.waits_for_a_budget_lease and not activity.is_cancelled()
@@ -241,6 +256,16 @@ class ShardEvaluation(Evaluating):
             lost = calls.lost if calls is not None else 0
             rest = await self._evaluate(shard, given, attempt, calls)
             return rest.model_copy(update={"evaluated": rest.evaluated + done.evaluated, "found": done.found, "lost": lost})
+
+    async def _conversations(
+        self, shard: ShardInput, suite: EvaluationSuite, wanted: Sequence[UnansweredPair], calls: ShardCalls | None
+    ) -> Conversations | None:
+        """Those of a target that answers in turns, with what attempts before have kept of them."""
+        if not suite.target.keeps_turns:
+            return None
+        pairs = [(pair.item_hash, pair.replicate) for pair in wanted if pair.kept is None]
+        kept = await until_back(lambda: self._store.turns.load(shard, suite, pairs), self._is_away)
+        return Conversations(self._store.turns, shard, suite, kept, self._is_away, calls)
 
     def _budget_lease(
         self, shard: ShardInput, suite: EvaluationSuite, wanted: int, given: GivenAnswers | None, calls: ShardCalls | None

@@ -12,7 +12,7 @@ HIDDEN: Final = "(hidden)"
 SHORTEST_SECRET: Final = 4
 """Characters. What is shorter is not told apart from the rest of a text."""
 
-_LOOKS_LIKE_A_KEY: Final = re.compile(r"(?<![\w-])sk-[\w*.-]*[\w*]")
+_LOOKS_LIKE_A_KEY: Final = re.compile(r"(?<![\w-])(?:sk-[\w*.-]*[\w*]|AIza[\w*.-]{8,}[\w*])")
 
 
 def without_secrets(text: str, *sent: str) -> str:

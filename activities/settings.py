@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -37,6 +38,8 @@ from workflows.rules.retention_policy import EXAMPLE, BadRetention, RetentionPol
 Role = Literal["all", "workflows", "evaluation"]
 
 DEFAULT_MODEL_URL: Final = "https://api.openai.com/v1"
+DEFAULT_ANTHROPIC_URL: Final = "https://api.anthropic.com"
+DEFAULT_GOOGLE_URL: Final = "https://generativelanguage.googleapis.com"
 DEFAULT_OBJECT_MB: Final = 256
 """An object and what is made of it lie on this machine's disk while it is read, and a worker may have little of that."""
 
@@ -45,6 +48,7 @@ DEFAULT_DATASET_MB: Final = 1024
 MODEL_URLS: Final = "RATCHET_MODEL_URLS"
 HTTP_URLS: Final = "RATCHET_HTTP_URLS"
 RUNNER_URLS: Final = "RATCHET_RUNNER_URLS"
+MCP_SERVERS: Final = "RATCHET_MCP_SERVERS"
 OBJECTS: Final = "RATCHET_OBJECTS"
 ACTIVITY_QUEUES: Final = "RATCHET_ACTIVITY_QUEUES"
 EVALUATION_QUEUES: Final = "RATCHET_EVALUATION_QUEUES"
@@ -69,6 +73,22 @@ _ENCRYPTION_KEY: Final = re.compile(r"[A-Za-z0-9+/_-]{40,}=*")
 _PASSWORD: Final = re.compile(r"[a-z0-9+]+://[^/@:]*:([^/@]+)@")
 
 
+def _read_commands(text: str, name: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise BadSetting(f"{name} is no JSON: {error}") from None
+    entries = given.items() if isinstance(given, dict) else ()
+    commands = tuple((server, tuple(command)) for server, command in entries if _is_command(command))
+    if not isinstance(given, dict) or len(commands) < len(given):
+        raise BadSetting(f'{name}: write the command of each server, such as {{"files": ["npx", "-y", "my-server"]}}')
+    return commands
+
+
+def _is_command(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(part, str) and part for part in value)
+
+
 @dataclass(frozen=True)
 class OperatorSettings:
     """What the operator of a worker lets specs name, and the keys that only named places are sent."""
@@ -82,22 +102,58 @@ class OperatorSettings:
         Variable("OPENAI_BASE_URL", "worker", "OpenAI's address", "Address of the OpenAI-compatible model endpoint."),
         default=DEFAULT_MODEL_URL,
     )
+    anthropic_key: str = setting(
+        Variable("ANTHROPIC_API_KEY", "worker", "", "Key for models `anthropic/…`. It is sent only to Anthropic's address.")
+    )
+    anthropic_url: str = setting(
+        Variable("ANTHROPIC_BASE_URL", "worker", "Anthropic's address", "Address at which models `anthropic/…` are asked."),
+        default="",
+    )
+    google_key: str = setting(
+        Variable("GOOGLE_API_KEY", "worker", "", "Key for models `google/…`. It is sent only to Gemini's address.")
+    )
+    gemini_key: str = setting(
+        Variable("GEMINI_API_KEY", "worker", "", "The same by its other name; `GOOGLE_API_KEY` wins where both are set.")
+    )
+    google_url: str = setting(
+        Variable("GOOGLE_GEMINI_BASE_URL", "worker", "Gemini's address", "Address at which models `google/…` are asked."),
+        default="",
+    )
     model_urls: tuple[str, ...] = setting(
         Variable(
             MODEL_URLS,
             "worker",
             "none",
-            "Further origins that may be sent the key, separated by commas. A spec's `base_url` elsewhere is refused.",
+            "Further origins that may be sent a key, separated by commas: OpenAI's, or with `anthropic=` or `google=` before "
+            "the origin that provider's. A spec's `base_url` elsewhere is refused.",
         ),
         default=(),
         read=read_entries,
     )
     http_urls: tuple[str, ...] = setting(
-        Variable(HTTP_URLS, "worker", "none", "Origins that `target: {kind: http}` may call, separated by commas."),
+        Variable(
+            HTTP_URLS,
+            "worker",
+            "none",
+            "Origins that `target: {kind: http}`, and agents' tools over HTTP, may call, separated by commas.",
+        ),
         default=(),
         read=read_entries,
     )
-    http_token: str = setting(Variable(HTTP_TOKEN, "worker", "", "Token for HTTP targets that say `auth:`."))
+    mcp_servers: tuple[tuple[str, tuple[str, ...]], ...] = setting(
+        Variable(
+            MCP_SERVERS,
+            "worker",
+            "none",
+            "JSON: the MCP servers over stdio that agents may call, each with its command: "
+            '`{"files": ["npx", "-y", "a-server"]}`. They are started without the worker\'s environment.',
+        ),
+        default=(),
+        read=_read_commands,
+    )
+    http_token: str = setting(
+        Variable(HTTP_TOKEN, "worker", "", "Token for HTTP targets, and agents' tools over HTTP, that say `auth:`.")
+    )
     runner_urls: tuple[str, ...] = setting(
         Variable(RUNNER_URLS, "worker", "none", "Origins of external runners that may be called, separated by commas."),
         default=(),

@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = (
     *("overhead", "efficiency", "long_run", "engine", "in_process", "rate_limit", "judgement", "render", "events"),
-    "observation",
+    *("observation", "agent_turns"),
 )
 
 FULL_ONLY = ("growth", "peers", "quality", "search_quality")

@@ -20,6 +20,7 @@ from clients.commands import (
     datasets,
     experiments,
     export,
+    labels,
     look,
     prompts,
     release,
@@ -68,7 +69,7 @@ def shared(
     """Take what is given before the command."""
 
 
-RUNS = (run, experiments, look, answers, best_configuration, steer, report, export, replay, compare)
+RUNS = (run, experiments, look, answers, best_configuration, steer, report, export, replay, compare, labels)
 SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, mcp, teams, access_tokens, audit, retention, backup, doctor)
 for subject in SUBJECTS:
     subject.add_to(app)

@@ -27,7 +27,7 @@ EXTRAS = {
     "run": ("engine", "encryption", "opentelemetry"),
     "full": (
         *("engine", "encryption", "opentelemetry", "http", "oidc", "mcp", "s3", "parquet", "text-metrics", "postgres"),
-        *("redis", "tokens", "search", "pandas"),
+        *("redis", "tokens", "search", "pandas", "anthropic", "google"),
     ),
     "demo": ("engine", "embedded"),
     "dev": ("engine", "embedded", "http"),

@@ -36,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a target returned for one sample. A bare string or mapping is read as `Output(value=…)`."""
+    """What a target returned for one sample. A bare text, number, list or mapping is read as `Output(value=…)`."""
 
     value: Any
     tokens: int = 0

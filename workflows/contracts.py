@@ -25,6 +25,15 @@ from workflows.model.activities.external_trials import (
 )
 from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
+from workflows.model.activities.provider_batches import (
+    BatchEnd,
+    BatchInput,
+    BatchKey,
+    BatchLook,
+    OverBatches,
+    SubmittedBatch,
+    TakenBatch,
+)
 from workflows.model.activities.stop_policies import PolicyAnswer, PolicyInput
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, RunClock
@@ -250,3 +259,27 @@ class Delegating(ABC):
     @abstractmethod
     async def cancel_experiment(self, key: ExperimentKey) -> None:
         """Tell the runner that nobody waits for an experiment any more."""
+
+
+class Batching(ABC):
+    """What trials need whose samples are answered in batches of a provider; served on the evaluation task queue."""
+
+    @activity.defn(name="submit_batch")
+    @abstractmethod
+    async def submit_batch(self, asked: BatchInput) -> SubmittedBatch:
+        """Send what lacks an answer of a part of a trial, once, however often this is tried."""
+
+    @activity.defn(name="await_batch")
+    @abstractmethod
+    async def await_batch(self, look: BatchLook) -> BatchEnd:
+        """Look whether a batch is over. One that is not fails the attempt, and says when the next one is due."""
+
+    @activity.defn(name="take_batch")
+    @abstractmethod
+    async def take_batch(self, batch: BatchKey) -> TakenBatch:
+        """Read the results of a batch, score them, and commit their outcomes."""
+
+    @activity.defn(name="cancel_batches")
+    @abstractmethod
+    async def cancel_batches(self, part: ShardInput) -> OverBatches:
+        """Cancel what a part of a trial still has at its provider, and say what can be taken."""

@@ -22,8 +22,8 @@ ShownBy = Literal["workers that decide", "workers that evaluate", "servers of th
 OTHER: Final = "other"
 """Stands for every model that the operator does not name."""
 
-CALLS: Final = ("chat", "embeddings", "http", "python", "elsewhere")
-"""Where an answer is asked for. Elsewhere: by an activity of others, or an external runner."""
+CALLS: Final = ("chat", "embeddings", "http", "python", "tool", "elsewhere")
+"""Where an answer is asked for. Tool: what an agent calls. Elsewhere: by an activity of others, or an external runner."""
 
 OUTCOMES: Final = ("answered", "failed", "throttled", "unreachable", "refused", "given_up")
 """How a call ended. Failed: an answer came that cannot be used, or the code raised. Given up: nobody waited for its end."""

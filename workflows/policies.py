@@ -137,6 +137,37 @@ CANCEL_EXPERIMENT: Final = ActivityPolicy(
 )
 """A courtesy to the runner, which must not hold up the end of a trial for long."""
 
+SUBMIT_BATCH: Final = SHARD
+"""A batch that is being sent is waited for when the trial is cancelled: it must be known to be cancelled, too."""
+
+AWAIT_BATCH: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=5),
+    heartbeat_timeout=timedelta(seconds=10),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2.0,
+        maximum_interval=timedelta(minutes=1),
+        non_retryable_error_types=NOT_RETRYABLE,
+    ),
+)
+"""One look at a batch that is not over fails, and names the time of the next: Temporal's timer waits for it. Nothing runs
+meanwhile, and whatever the number of looks, the history has three events."""
+
+TAKE_BATCH: Final = SHARD
+"""Scoring what a batch answered: like a shard, whose calls are made already."""
+
+CANCEL_BATCHES: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=5),
+    schedule_to_close_timeout=timedelta(minutes=30),
+    heartbeat_timeout=timedelta(seconds=10),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        maximum_interval=timedelta(seconds=30),
+        non_retryable_error_types=NOT_RETRYABLE,
+    ),
+)
+"""Providers take up to ten minutes to cancel a batch; what it has done by then is paid for, and taken."""
+
 CONCLUDE: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=10),
     heartbeat_timeout=timedelta(seconds=10),

@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.policies import CONCLUDE, LOCAL_STORE
     from workflows.rules.decisions.deadline import moved_deadline
     from workflows.rules.scoring.merged_parts import ending_of
+    from workflows.trials.batched import InBatches
     from workflows.trials.endings import Evaluation, GoesOn, ScoringBroke, TrialEnded, errors_of, to_the_end
     from workflows.trials.external_activity import ByActivity
     from workflows.trials.external_runner import SIGNAL, Announcements, OnRunner
@@ -51,7 +52,13 @@ class TrialWorkflow:
     def _evaluation_of(self, trial: TrialInput) -> Evaluation:
         if trial.experiment is not None:
             return OnRunner(trial, trial.experiment, self.announcements)
-        answering = ByActivity(trial, trial.activity) if trial.activity else InShards(trial, self.conclusion)
+        answering: ByActivity | InBatches | InShards
+        if trial.activity is not None:
+            answering = ByActivity(trial, trial.activity)
+        elif trial.batches is not None:
+            answering = InBatches(trial, trial.batches, InShards(trial, self.conclusion))
+        else:
+            answering = InShards(trial, self.conclusion)
         return InBlocks(trial, trial.race, answering) if trial.race else answering
 
     @workflow.signal(name=SIGNAL, description="An external runner says that its experiment is over: {experiment_id, status}")

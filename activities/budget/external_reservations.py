@@ -42,6 +42,8 @@ class Covered:
     """What there is too little of, when that is none."""
     team_rest: TeamRest | None = None
     """What is left of the team's month, where that is it."""
+    others_at_work: bool = False
+    """Others hold some of it, and may give it back."""
 
 
 class ExternalReservations:
@@ -85,7 +87,7 @@ class ExternalReservations:
             if not leased.others_at_work or time.monotonic() > given_up_at:
                 await until_back(lambda: self._budgets.close_lease(key, LeaseBalance()), self._is_away)
                 self._meters.waited_for_budget(time.monotonic() - since, "refused")
-                return Covered(0, leased.short_of, leased.team_rest)
+                return Covered(0, leased.short_of, leased.team_rest, leased.others_at_work)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_BETWEEN_LOOKS)
 

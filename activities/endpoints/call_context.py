@@ -7,9 +7,9 @@ be handed one: what that may know, its experiment, `ratchet.current_experiment` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from activities.concurrency.in_flight_limits import NOBODY, Caller
 from activities.endpoints.breaker import Effort
@@ -56,6 +56,39 @@ class Beginning(Protocol):
         ...
 
 
+class KeptTurn(Protocol):
+    """One turn of a conversation, with what came of its calls of tools so far."""
+
+    content: Any
+    tokens: int
+    cost: float
+    results: dict[int, Any]
+
+
+class TurnKeeper(Protocol):
+    """What keeps a conversation as it comes, so that whoever goes on after a kill knows it."""
+
+    key: str
+    """What tells this conversation from every other, and is the same for all attempts at it."""
+
+    @property
+    def kept(self) -> Sequence[KeptTurn]:
+        """What attempts before have kept."""
+        ...
+
+    async def keep(self, turn: int, content: Any, tokens: int, cost: float, *, goes_on: bool) -> KeptTurn:
+        """Keep a turn, and return the one that counts. `goes_on` says that another call of a model may follow."""
+        ...
+
+    async def begin_call(self, turn: int, call: int) -> bool:
+        """Note that a call with effects is about to be made; False when another attempt was about to."""
+        ...
+
+    async def keep_result(self, turn: int, call: int, result: Any) -> Any:
+        """Keep what came of a call, and return the result that counts."""
+        ...
+
+
 class _Free:
     """For calls that nobody stands before."""
 
@@ -84,3 +117,5 @@ class CallContext:
     """What a breaker hears of; without one nobody is held up."""
     printed: PrintedText = field(default_factory=PrintedText)
     """What the user's own code prints."""
+    turns: TurnKeeper | None = None
+    """What keeps the conversation that the call is part of; without it nobody does."""

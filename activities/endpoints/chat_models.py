@@ -1,12 +1,12 @@
-"""Chat models behind OpenAI-compatible URLs: one client per URL and process, errors told apart, and patience with them."""
+"""Chat models of every provider: one client per URL and process, errors told apart, and patience with them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import aiohttp
 import httpx2
@@ -14,38 +14,31 @@ import httpx2
 from activities.budget.metering import metered
 from activities.endpoints.call_context import Bound, CallContext
 from activities.endpoints.chat_protocol import ChatAnswer as ChatAnswer
-from activities.endpoints.chat_protocol import StreamedAnswer, parsed, understood
+from activities.endpoints.chat_protocol import understood
 from activities.endpoints.endpoint_policy import (
-    KEY_REFUSED,
+    OPENAI,
     KeyMissing,
+    ModelPlace,
     NotListed,
     OperatorLists,
     causes_of,
     fault_of_connection,
-    fault_of_status,
 )
 from activities.endpoints.gate import Gates
-from activities.endpoints.response_bodies import ENCODINGS, bound_the_body, lines
+from activities.endpoints.model_faults import fault_of_refusal
+from activities.endpoints.providers import Provider, http_client, provider_named
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
+from activities.endpoints.warm_prefixes import WarmPrefixes
 from activities.observation.call_observation import UNOBSERVED, CallFacts, CallObservation
-from activities.secret_texts import without_secrets
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, TookTooLong
+from ratchet._formats.canonical import content_hash
 from workflows.model.failures import described, shorten
 from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import chat_bound
+from workflows.rules.spec.shared_beginnings import MARKED_FOR_CACHES, SHORTEST_CHARACTERS
 
-if TYPE_CHECKING:
-    import openai  # takes a third of a second, which workers without a chat model need not spend at their start
-
-CONNECT_TIMEOUT = 10.0
-MOST_CONNECTIONS = 10_000
-"""The run's own limits decide what is in flight, so the client must not add one."""
-
-_OUT_OF_MONEY = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
-_NO_SUCH_MODEL = ("model_not_found", "invalid_model", "deployment_not_found")
-_CHECK_THE_KEY = "check OPENAI_API_KEY in the worker's environment, and that it may use this model"
-_CHECK_THE_MODEL = "check the model's name and the URL (OPENAI_BASE_URL or base_url)"
+CACHED_FOR_MINUTES: Final = {"type": "ephemeral"}
 
 
 class Counted(Protocol):
@@ -68,6 +61,16 @@ class ModelRequest:
     body: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A provider's client of one endpoint."""
+
+    provider: Provider
+    client: Any
+    key: str
+    http: httpx2.AsyncClient
+
+
 class ChatModels:
     """The worker's chat clients and the gates before them."""
 
@@ -83,12 +86,13 @@ class ChatModels:
         self.observation = observation
         self.lists = lists or OperatorLists()
         self.patience = patience or Patience()
-        self._clients: dict[str, openai.AsyncOpenAI] = {}
+        self._connections: dict[tuple[str, str], Connection] = {}
+        self._prefixes = WarmPrefixes()
 
     async def close(self) -> None:
-        clients, self._clients = self._clients, {}
-        for client in clients.values():
-            await client.close()
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            await connection.http.aclose()
 
     async def ask(
         self,
@@ -101,46 +105,60 @@ class ChatModels:
         timeout: float,
         prices: Mapping[str, Price],
         context: CallContext,
+        shared: Callable[[], int] = lambda: 0,
     ) -> ChatAnswer:
-        """One answer, however often infrastructure has to be tried. `timeout` bounds each single call."""
-        body = {**parameters, "model": model, "messages": messages}
-        read = _streamed if stream else _whole
+        """One answer, however often infrastructure has to be tried. `timeout` bounds each single call.
 
-        async def answered(client: openai.AsyncOpenAI) -> ChatAnswer:
+        `shared` says how many of the messages many requests begin with. Where the provider wants to be told what to keep in its
+        cache, it is told, and the first of these requests goes ahead.
+        """
+        place = self.lists.model_place(model, base_url)
+        prefix = None
+        if place.provider in MARKED_FOR_CACHES and is_worth_it(messages[: (alike := shared())]):
+            last = {**messages[alike - 1], "cache_control": CACHED_FOR_MINUTES}
+            messages = [*messages[: alike - 1], last, *messages[alike:]]
+            prefix = content_hash([place.url, place.name, messages[:alike], parameters.get("tools")])
+        body = {**held_to_schema(parameters), "model": place.name, "messages": messages}
+
+        async def answered(client: Any) -> ChatAnswer:
+            provider = self._connection(place, model).provider
             started = time.perf_counter()
-            answer, ttft_ms = await read(client, body, started)
+            if stream:
+                answer, ttft_ms = await provider.streamed(client, body, started)
+            else:
+                answer, ttft_ms = await provider.whole(client, body), None
             latency_ms = (time.perf_counter() - started) * 1000
             return understood(answer, prices.get(model), latency_ms, ttft_ms)
 
         request = ModelRequest("chat", body)
-        return await self.call(
-            base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)), context, request
-        )
+        async with self._prefixes.asking(prefix):
+            return await self.call(
+                base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)), context, request
+            )
 
     async def call(
         self,
         base_url: str | None,
         model: str,
         timeout: float,
-        answered: Callable[[openai.AsyncOpenAI], Awaitable[T]],
+        answered: Callable[[Any], Awaitable[T]],
         at_most: Bound,
         context: CallContext,
         request: ModelRequest,
     ) -> T:
-        """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again.
+        """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again. `answered` is
+        given the client of the model's provider.
 
         Nothing but faults comes out of it: an exception that nobody foresaw is a broken answer, and not asked for again.
         """
-        import openai
-
-        url = self.lists.model_url(base_url)
-        client = self._client(url, model)
-        gate = self.gates.at(url, model)
+        place = self.lists.model_place(model, base_url)
+        connection = self._connection(place, model)
+        gate = self.gates.at(place.url, model)
 
         async def once() -> T:
             try:
                 async with asyncio.timeout(timeout):
-                    answer = await answered(client)
+                    answer = await answered(connection.client)
                     gate.took(context.caller, answer.tokens)
                     return answer
             except TimeoutError:
@@ -150,12 +168,17 @@ class ChatModels:
                 if fault is not None:
                     gate.took(context.caller, fault.tokens)
                     raise fault from None
-                if isinstance(error, openai.APIError | aiohttp.ClientError | httpx2.HTTPError | OSError):
-                    raise _classified(error, model, url) from error
+                refusal = connection.provider.refusal_in(error)
+                if refusal is not None:
+                    raise fault_of_refusal(refusal, model, place, connection.key) from error
+                if connection.provider.is_lost(error) or isinstance(error, aiohttp.ClientError | httpx2.HTTPError | OSError):
+                    raise fault_of_connection(error.__cause__ or error, place=place.url) from error
                 why = f"the answer cannot be understood: asking for it raised {described(error)}"
                 raise CandidateFault(shorten(why), kind=BROKEN_ANSWER) from error
 
-        facts = CallFacts(request.operation, context.caller.run_id, model, url, request=request.body)
+        facts = CallFacts(
+            request.operation, context.caller.run_id, model, place.url, request=request.body, provider=place.provider
+        )
 
         async def paid_for() -> T:
             async with metered(context, at_most) as call:
@@ -171,88 +194,40 @@ class ChatModels:
 
         return await patiently(gate, paid_for, self.patience, context)
 
-    def _client(self, url: str, model: str) -> openai.AsyncOpenAI:
-        import openai
+    def _connection(self, place: ModelPlace, model: str) -> Connection:
+        at = (place.provider, place.url)
+        if at not in self._connections:
+            provider, key = provider_named(place.provider), self._key_for(place.url, model, place.provider)
+            http = http_client(follow_redirects=place.provider == OPENAI)
+            self._connections[at] = Connection(provider, provider.client(place.url, key, http), key, http)
+        return self._connections[at]
 
-        if url not in self._clients:
-            self._clients[url] = openai.AsyncOpenAI(
-                base_url=url,
-                api_key=self._key_for(url, model),
-                max_retries=0,
-                timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-                default_headers={"Accept-Encoding": ENCODINGS},
-                http_client=openai.DefaultAioHttpClient(
-                    limits=httpx2.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=30.0),
-                    event_hooks={"response": [bound_the_body]},
-                ),
-            )
-        return self._clients[url]
-
-    def _key_for(self, url: str, model: str) -> str:
+    def _key_for(self, url: str, model: str, provider: str = OPENAI) -> str:
         """The worker's key, for endpoints that the worker's operator named: a spec must not be able to send it anywhere."""
         try:
-            return self.lists.model_key(url)
+            return self.lists.model_key(url, provider)
         except (NotListed, KeyMissing) as error:
             where = f"model {model!r}" if isinstance(error, NotListed) else f"model {model!r} at {url}"
             raise Refused(f"{where}: {error}") from None
 
 
-async def _whole(client: openai.AsyncOpenAI, body: dict[str, Any], started: float) -> tuple[Any, float | None]:
-    response = (await client.chat.completions.with_raw_response.create(**_split(body))).http_response
-    return parsed(response.content, response.headers.get("content-type", "")), None
+def is_worth_it(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether so many messages are long enough to be kept in a provider's cache."""
+    return (
+        sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str)) >= SHORTEST_CHARACTERS
+    )
 
 
-async def _streamed(client: openai.AsyncOpenAI, body: dict[str, Any], started: float) -> tuple[Any, float | None]:
-    """A streamed answer put together, and the milliseconds to its first piece.
-
-    Parsed here: the SDK takes three times as long.
-    """
-    ttft_ms: float | None = None
-    answer = StreamedAnswer()
-    request = {**body, "stream": True, "stream_options": {"include_usage": True}}
-    async with client.chat.completions.with_streaming_response.create(**_split(request)) as response:
-        async for line in lines(response.iter_bytes()):
-            answer.add(line)
-            if ttft_ms is None and answer.began:
-                ttft_ms = (time.perf_counter() - started) * 1000
-            if answer.complete:
-                break
-        return answer.whole(response.headers.get("content-type", "")), ttft_ms
-
-
-def _split(body: dict[str, Any]) -> dict[str, Any]:
-    """The SDK's arguments. What it does not know by name goes into the body as it is."""
-    named: dict[str, Any] = {name: body[name] for name in ("model", "messages", "stream") if name in body}
-    return {**named, "extra_body": {name: value for name, value in body.items() if name not in named}}
+def held_to_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with `response_schema`, a JSON schema by itself, in the form in which requests have it."""
+    held = dict(parameters)
+    schema = held.pop("response_schema", None)
+    if schema is None:
+        return held
+    named = {"name": "answer", "strict": True, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": named}, **held}
 
 
 def _fault_in(error: BaseException) -> Fault | None:
     """The fault that was met while a body was read, which the SDK takes for trouble with the connection."""
     return next((one for one in causes_of(error) if isinstance(one, Fault)), None)
-
-
-def _classified(error: Exception, model: str, url: str) -> Fault:
-    """The SDK's error as one of ours. Never shows headers, where the key is."""
-    import openai
-
-    if not isinstance(error, openai.APIStatusError):
-        return fault_of_connection(error.__cause__ or error, place=url)
-    status, said = error.status_code, shorten(_message_of(error), 500)
-    place, kind = f"model {model!r} at {url}", f"http {status}"
-    where = f"{place}: HTTP {status}: {said}"
-    if error.code in _OUT_OF_MONEY or error.type in _OUT_OF_MONEY or status == 402:
-        return Refused(f"{where}; the account has no credit left, add some or use another OPENAI_API_KEY", kind=kind)
-    advice = _CHECK_THE_KEY if status in KEY_REFUSED else _CHECK_THE_MODEL
-    fault = fault_of_status(status, said, error.response.headers, place=place, advice=advice, candidate="the model")
-    if isinstance(fault, CandidateFault) and error.code in _NO_SUCH_MODEL:
-        return Refused(f"{where}; {advice}", kind=kind)
-    return fault
-
-
-def _message_of(error: openai.APIStatusError) -> str:
-    """What the endpoint said, without anything that looks like a key: some endpoints quote it."""
-    body = error.body
-    said = body.get("message") if isinstance(body, dict) else None
-    text = said if isinstance(said, str) else error.message
-    key = error.request.headers.get("authorization", "").removeprefix("Bearer ")
-    return without_secrets(" ".join(text.split()), key)

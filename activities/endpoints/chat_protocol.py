@@ -1,4 +1,4 @@
-"""What OpenAI-compatible endpoints answer, whole or in pieces, read where it arrives.
+"""What OpenAI-compatible endpoints answer, whole or in pieces, read where it arrives; all other answers come in this form.
 
 Whoever is at the other end may send anything. A complete answer that cannot be understood is paid for, and is the candidate's
 fault: it is never asked for again. No answer is what the endpoint itself calls an error, a web page that somebody on the way
@@ -39,6 +39,10 @@ class ChatAnswer:
     finish_reason: str | None = None
     split: tuple[int, int] | None = None
     """Its tokens in and out, where the endpoint tells them apart."""
+    cached: int = 0
+    """Of the tokens in, those that came from the provider's cache."""
+    reasoning: int = 0
+    """Of the tokens out, those that were thought and not said."""
 
 
 def parsed(text: bytes | str, content_type: str = "") -> dict[str, Any]:
@@ -72,7 +76,12 @@ def understood(answer: Mapping[str, Any], price: Price | None, latency_ms: float
     except Exception as error:  # nobody can list what strangers may send
         why, kind = f"the answer cannot be understood: reading it raised {described(error)}", BROKEN_ANSWER
     else:
-        return ChatAnswer(value, tokens, cost, latency_ms, ttft_ms, finish, split_of(answer.get("usage")))
+        usage = answer.get("usage")
+        cached, reasoning = (
+            _part_of(usage, "prompt_tokens", "cached_tokens"),
+            _part_of(usage, "completion_tokens", "reasoning_tokens"),
+        )
+        return ChatAnswer(value, tokens, cost, latency_ms, ttft_ms, finish, split_of(usage), cached, reasoning)
     raise CandidateFault(shorten(why), tokens=tokens, cost=cost, latency_ms=latency_ms, kind=kind, billed="yes")
 
 
@@ -90,11 +99,15 @@ def bill(usage: Any, price: Price | None) -> tuple[int, float]:
     tokens = _tokens(usage.get("total_tokens")) or prompt + completion
     if price is None:
         return tokens, 0.0
-    details = usage.get("prompt_tokens_details")
-    cached = min(prompt, _tokens(details.get("cached_tokens")) if isinstance(details, Mapping) else 0)
-    cached_price = price.input if price.cached_input is None else price.cached_input
-    cost = (prompt - cached) * price.input + cached * cached_price + completion * price.output
-    return tokens, cost / 1_000_000
+    cached = _part_of(usage, "prompt_tokens", "cached_tokens")
+    kept = min(_part_of(usage, "prompt_tokens", "cache_write_tokens"), prompt - cached)
+    return tokens, price.for_request(prompt).cost(prompt, completion, cached=cached, kept=kept)
+
+
+def _part_of(usage: Any, whole: str, part: str) -> int:
+    """So many tokens of those that the usage counts under another name; never more than these."""
+    details = usage.get(f"{whole}_details") if isinstance(usage, Mapping) else None
+    return min(_tokens(usage.get(whole)), _tokens(details.get(part))) if isinstance(details, Mapping) else 0
 
 
 def split_of(usage: Any) -> tuple[int, int] | None:

@@ -1,21 +1,19 @@
-"""Embeddings from OpenAI-compatible URLs, with the clients, the gates and the patience of chat models."""
+"""Embeddings of every provider that has them, with the clients, the gates and the patience of chat models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels, ModelRequest
-from activities.endpoints.chat_protocol import bill, parsed, refuse_errors
+from activities.endpoints.chat_protocol import bill, refuse_errors
+from activities.endpoints.providers import provider_named
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault
 from ratchet._formats.canonical import LARGEST_NUMBER
 from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import embedding_bound
-
-if TYPE_CHECKING:
-    import openai
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,10 @@ async def embed(
 ) -> Embedded:
     """The texts' vectors, in one call however often infrastructure has to be tried."""
 
-    async def answered(client: openai.AsyncOpenAI) -> Embedded:
-        # As floats: the SDK would ask for base64 and decode it itself, which fails in its own ways for other endpoints.
-        response = await client.embeddings.with_raw_response.create(model=model, input=list(texts), encoding_format="float")
-        answer = parsed(response.http_response.content, response.http_response.headers.get("content-type", ""))
+    place = models.lists.model_place(model, base_url)
+
+    async def answered(client: Any) -> Embedded:
+        answer = await provider_named(place.provider).embedded(client, place.name, list(texts))
         refuse_errors(answer)
         tokens, cost = bill(answer.get("usage"), prices.get(model))
         vectors = _vectors(answer.get("data"), len(texts))

@@ -21,15 +21,20 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from activities.settings import (
     ACTIVITY_QUEUES,
+    DEFAULT_ANTHROPIC_URL,
+    DEFAULT_GOOGLE_URL,
+    DEFAULT_MODEL_URL,
     EVALUATION_QUEUES,
     HTTP_TOKEN,
     HTTP_URLS,
+    MCP_SERVERS,
     MODEL_URLS,
     OBJECTS,
     RUNNER_URLS,
@@ -60,6 +65,28 @@ GONE: Final = (404, 410)
 
 _PORTS = {"http": 80, "https": 443}
 _CODE_HASH = "[0-9a-f]{12}"
+
+
+OPENAI: Final = "openai"
+"""Whoever is asked in OpenAI's protocol."""
+
+KEY_NAMES: Final = {OPENAI: "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
+URL_NAMES: Final = {OPENAI: "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL", "google": "GOOGLE_GEMINI_BASE_URL"}
+"""By the provider, which is the prefix of its models' names, what its key and its address are called in the environment."""
+
+DEFAULT_URLS: Final = {OPENAI: DEFAULT_MODEL_URL, "anthropic": DEFAULT_ANTHROPIC_URL, "google": DEFAULT_GOOGLE_URL}
+
+
+WITHOUT_EMBEDDINGS: Final = ("anthropic",)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlace:
+    """Where a model is asked, in whose protocol, and by which name."""
+
+    provider: str
+    url: str
+    name: str
 
 
 class NotListed(ValueError):
@@ -179,19 +206,57 @@ class OperatorLists:
         """Where a model is asked: at the spec's own `base_url`, else where the operator says."""
         return (given or self._settings.model_url).rstrip("/")
 
-    def model_key(self, url: str) -> str:
+    def model_place(self, model: str, given: str | None) -> ModelPlace:
+        """Where a model is asked, and in whose protocol.
+
+        `anthropic/`, `google/` and `openai/` before a model's name are providers where the place is theirs: their own
+        address, or one that the operator lists as theirs. Everywhere else such names are the endpoint's own, as gateways and
+        servers of open models have them, and are left as they are.
+        """
+        provider, _, name = model.partition("/")
+        if provider not in DEFAULT_URLS or not name:
+            return ModelPlace(OPENAI, self.model_url(given), model)
+        stated, _ = self._of(provider)
+        url = (given or stated or DEFAULT_URLS[provider]).rstrip("/")
+        if given is not None or provider == OPENAI:
+            is_theirs = origin_of(url) in {origin_of(DEFAULT_URLS[provider]), *self._own(provider)}
+        else:  # an operator who sends all models elsewhere has to name the provider's address, too
+            is_theirs = bool(stated) or origin_of(self._settings.model_url) == origin_of(DEFAULT_MODEL_URL)
+        return ModelPlace(provider, url, name) if is_theirs else ModelPlace(OPENAI, self.model_url(given), model)
+
+    def _of(self, provider: str) -> tuple[str, str]:
+        """The address and the key that the environment states for a provider."""
+        settings = self._settings
+        if provider == "anthropic":
+            return settings.anthropic_url, settings.anthropic_key
+        if provider == "google":
+            return settings.google_url, settings.google_key or settings.gemini_key
+        return settings.model_url, settings.model_key
+
+    def _own(self, provider: str) -> set[str]:
+        """Origins that are a provider's beside its own: the stated one, unless that is any endpoint like OpenAI's, and those
+        that the list says are."""
+        stated, _ = self._of(provider)
+        listed = [entry.partition("=") for entry in self._settings.model_urls]
+        theirs = [url for name, _, url in listed if name == provider]
+        return {origin_of(url) for url in (*theirs, *([stated] if provider != OPENAI else []))} - {""}
+
+    def model_key(self, url: str, provider: str = OPENAI) -> str:
         """The key that a model endpoint is sent: the real one only where the operator gave it to."""
-        key = self._settings.model_key
+        stated, key = self._of(provider)
         on_loopback = is_loopback(address_of(url)[0])
-        if origin_of(url) in {origin_of(self._settings.model_url), *map(origin_of, self._settings.model_urls)} - {""}:
+        listed = self._settings.model_urls if provider == OPENAI else ()
+        if origin_of(url) in {origin_of(stated or DEFAULT_URLS[provider]), *map(origin_of, listed), *self._own(provider)} - {
+            ""
+        }:
             if not key and not on_loopback:
-                raise KeyMissing("OPENAI_API_KEY is not set in the worker's environment; set it")
+                raise KeyMissing(f"{KEY_NAMES[provider]} is not set in the worker's environment; set it")
             return key or NO_KEY
         if on_loopback:
             return NO_KEY
         raise NotListed(
             f"this worker does not know {url} and will not send its key there; "
-            f"its operator can set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}"
+            f"its operator can set {URL_NAMES[provider]} to it, or add it to {MODEL_URLS}"
         )
 
     def allow(self, place: CalledPlace) -> bool:
@@ -216,6 +281,13 @@ class OperatorLists:
     def has_http_token(self) -> bool:
         """Whether there is a token for HTTP targets."""
         return bool(self._settings.http_token)
+
+    def mcp_command(self, server: str) -> Sequence[str]:
+        """The command of an MCP server over stdio, which only the operator says."""
+        command = dict(self._settings.mcp_servers).get(server)
+        if command is None:
+            raise NotListed(f"this worker knows no MCP server {server!r}; its operator can add its command to {MCP_SERVERS}")
+        return command
 
     def refuse_runner(self, url: str) -> None:
         """Raise unless a runner's origin may be called."""
@@ -266,9 +338,9 @@ class OperatorLists:
 def named_by(request: OptimizationRequest) -> dict[str, list[str]]:
     """What a spec names that a list could hold, by the variable of the list."""
     found: dict[str, list[str]] = {}
-    place, queues = request.target.called_place, sorted({named.task_queue for named in request.own_activities()})
-    if place is not None:
-        found[place.listed_in] = [origin_of(place.url)]
+    queues = sorted({named.task_queue for named in request.own_activities()})
+    for place in request.target.called_places():
+        found.setdefault(place.listed_in, []).append(origin_of(place.url))
     if queues:
         found[ACTIVITY_QUEUES] = queues
     if request.execution.evaluation_task_queue is not None:

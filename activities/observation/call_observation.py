@@ -23,6 +23,8 @@ class CallFacts(NamedTuple):
     plugin: str = ""
     request: Mapping[str, Any] | None = None
     """What a model is sent."""
+    provider: str = "openai"
+    """Whose protocol it is asked in."""
 
 
 class CallSpan(Protocol):

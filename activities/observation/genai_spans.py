@@ -34,6 +34,9 @@ _PARAMETERS: Final = {
 }
 """Parameters of a request that are numbers, and what the conventions call them."""
 
+_PROVIDERS: Final = {"google": "gcp.gemini"}
+"""Those that the conventions call otherwise."""
+
 
 def spans_of(observed: ObservationSettings) -> GenaiSpans:
     """Make what begins spans, by this process's tracer provider."""
@@ -101,7 +104,7 @@ def _attributes(facts: CallFacts) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {"ratchet.run_id": facts.run_id, "ratchet.call": facts.call}
     if facts.model:
         found["gen_ai.operation.name"] = facts.call
-        found["gen_ai.provider.name"] = "openai"
+        found["gen_ai.provider.name"] = _PROVIDERS.get(facts.provider, facts.provider)
         found["gen_ai.request.model"] = shorten(facts.model, LONGEST_NAME)
     if facts.plugin:
         found["ratchet.plugin"] = facts.plugin

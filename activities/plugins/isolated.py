@@ -25,7 +25,7 @@ from activities.plugins.isolation import READY
 from activities.plugins.loader import Plugin, Plugins
 from activities.plugins.printed_text import PrintedText
 from activities.plugins.tracebacks import traceback_of
-from activities.targets.answers import output_from
+from activities.targets.answers import output_from, usable_value
 from activities.targets.faults import CandidateFault
 from activities.targets.patience_requests import TRY_AGAIN
 from ratchet import ExperimentContext, Output, Record, Sample, Score, StopFacts, TrialFacts, TryAgain, in_experiment
@@ -172,7 +172,15 @@ def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
     return taken.model_dump(mode="json")
 
 
+def _called_tool(plugin: Plugin, request: dict[str, Any]) -> Any:
+    """A tool, called with the arguments by name, and with what else it has parameters for."""
+    sample = _sample(request["sample"])
+    offered = {"sample": sample, "context": _context(request), "idempotency_key": request["key"]}
+    return _settled(plugin.call(**{**request["arguments"], **plugin.taken(offered)}))
+
+
 _KINDS = {
+    "tool": _Kind("tool", 0, lambda request: (), usable_value, _called_tool),
     "target": _Kind("target", 3, _target_arguments, lambda returned: dataclasses.asdict(output_from(returned))),
     "scorer": _Kind("scorer", 2, _scorer_arguments, _scores),
     "objective": _Kind("objective", 1, lambda request: (), _number, _scored),

@@ -191,10 +191,16 @@ class Isolation:
         return list(answer["answer"])
 
     async def call(
-        self, plugins: Plugins, reference: str, kind: str, request: dict[str, Any], timeout: float | None = None
+        self,
+        plugins: Plugins,
+        reference: str,
+        kind: str,
+        request: dict[str, Any],
+        timeout: float | None = None,
+        printed: PrintedText | None = None,
     ) -> Any:
         """What a plug-in of another kind answered: what `isolated` writes for it. Whoever calls may have a limit of his own."""
-        return (await self._call(plugins, reference, kind, request, timeout))["answer"]
+        return (await self._call(plugins, reference, kind, request, timeout, printed=printed))["answer"]
 
     async def _call(
         self,

@@ -72,12 +72,14 @@ BOUNDED: Final[Mapping[str, str]] = {
     "reserve_retries": "setting budget aside",
     "score_answers": "scoring the answers",
     "collect_experiment": "collecting the experiment's results",
+    "take_batch": "taking the results of a batch",
 }
 """Activities that neither errors nor lost workers may keep alive for ever, in words."""
 
 NEVER_LOST: Final[Mapping[str, str]] = {
     "evaluate_shard": "answering samples",
     "trigger_experiment": "triggering the experiment",
+    "submit_batch": "sending a batch",
     "admit_evaluation_queue": "checking the task queue",
     "begin_trial": "beginning the trial",
     "commit_rounds": "writing the run's records",

@@ -25,12 +25,12 @@ class WarmProcesses:
 
     def __init__(self, *, longest_idle: float = LONGEST_IDLE) -> None:
         self._longest_idle = longest_idle
-        self._pools: dict[tuple[str, int], _Pool] = {}
+        self._pools: dict[tuple[str, str, int], _Pool] = {}
 
-    def of(self, plugins: Plugins, reference: str, processes: int | None) -> _Pool:
+    def of(self, plugins: Plugins, reference: str, processes: int | None, kind: str = "target") -> _Pool:
         """The processes of one plug-in; everybody who asks for as many of them shares them."""
         size = processes or os.cpu_count() or 1
-        return self._pools.setdefault((reference, size), _Pool(plugins, reference, size, self._longest_idle))
+        return self._pools.setdefault((kind, reference, size), _Pool(plugins, reference, kind, size, self._longest_idle))
 
     async def close(self) -> None:
         pools, self._pools = self._pools, {}
@@ -41,9 +41,10 @@ class WarmProcesses:
 class _Pool:
     """Processes of one plug-in. The one that was used last is used next, so that those not needed grow idle."""
 
-    def __init__(self, plugins: Plugins, reference: str, size: int, longest_idle: float) -> None:
+    def __init__(self, plugins: Plugins, reference: str, kind: str, size: int, longest_idle: float) -> None:
         self._plugins = plugins
         self._reference = reference
+        self._kind = kind
         self._longest_idle = longest_idle
         self._places = asyncio.Semaphore(size)
         self._idle: dict[PluginProcess, asyncio.TimerHandle] = {}
@@ -59,15 +60,28 @@ class _Pool:
         begins: Callable[[], None] = lambda: None,
         printed: PrintedText | None = None,
     ) -> Output:
+        """The answer of a target to one sample."""
         request = target_request(configuration, sample, context, template)
+        return target_output(await self.call(request, timeout, begins, printed))
+
+    async def call(
+        self,
+        request: dict[str, Any],
+        timeout: float,
+        begins: Callable[[], None] = lambda: None,
+        printed: PrintedText | None = None,
+        *,
+        repeated: bool = True,
+    ) -> dict[str, Any]:
+        """What the plug-in answered. `repeated` lets a call be made again whose process had served before, and died."""
         async with self._places:
-            used = self._taken()
+            used = self._taken() if repeated else None
             if used is not None:
                 # What an earlier sample left behind, such as a thread, may kill a process that has served before.
                 with suppress(ProcessDied):
-                    return target_output(await self._called(used, request, timeout, begins, printed))
-            fresh = await PluginProcess.started(self._plugins, self._reference, "target")
-            return target_output(await self._called(fresh, request, timeout, begins, printed))
+                    return await self._called(used, request, timeout, begins, printed)
+            fresh = await PluginProcess.started(self._plugins, self._reference, self._kind)
+            return await self._called(fresh, request, timeout, begins, printed)
 
     async def _called(
         self,

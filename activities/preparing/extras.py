@@ -9,6 +9,8 @@ from workflows.model.spec.optimizer_options import OptimizerSpec
 
 SAMPLERS = ("optuna",)
 DISTRIBUTION = "ratchet-optimizer"
+OF_PROVIDERS = {"anthropic": "anthropic", "google": "google.genai"}
+"""What a provider of models needs beside the engine. The extra that brings it has the provider's name."""
 
 
 def with_package(package: str | None) -> str:
@@ -22,3 +24,18 @@ def missing_extras(optimizer: OptimizerSpec | None) -> Iterator[str]:
     if optimizer is not None and missing:
         needed = f"{optimizer.name} needs {' and '.join(missing)}"
         yield f"optimizer.name: {needed}; install {with_package(missing[0])} where the workers run"
+
+
+def missing_provider(provider: str) -> str | None:
+    """What to do before this process can ask a provider's models; None where nothing is missing."""
+    package = OF_PROVIDERS.get(provider)
+    if package is None or _is_there(package):
+        return None
+    return f"run where the workers run: pip install '{DISTRIBUTION}[{provider}]'"
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False

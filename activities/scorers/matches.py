@@ -22,7 +22,7 @@ from workflows.model.spec.scorers.matches import (
     NumericScorer,
     StartsWithScorer,
 )
-from workflows.model.spec.scorers.measurements import CostScorer, LatencyScorer, TokensScorer
+from workflows.model.spec.scorers.measurements import CostScorer, LatencyScorer, MeasurementScorer, TokensScorer
 from workflows.rules.scoring.classification import folded
 from workflows.rules.scoring.objective_score import ScoringFailed
 
@@ -136,18 +136,19 @@ def latency(scorer: LatencyScorer, output: Output, sample: Sample) -> Grade:
             if scorer.until == "first_token"
             else f"the target told no latency, which scorer {scorer.score_name!r} needs"
         )
-    return _measurement(scorer, took, "ms")
+    return measurement(scorer, took, "ms")
 
 
 def cost(scorer: CostScorer, output: Output, sample: Sample) -> Grade:
-    return _measurement(scorer, output.cost, "in cost")
+    return measurement(scorer, output.cost, "in cost")
 
 
 def tokens(scorer: TokensScorer, output: Output, sample: Sample) -> Grade:
-    return _measurement(scorer, float(output.tokens), "tokens")
+    return measurement(scorer, float(output.tokens), "tokens")
 
 
-def _measurement(scorer: LatencyScorer | CostScorer | TokensScorer, took: float, unit: str) -> Grade:
+def measurement(scorer: MeasurementScorer, took: float, unit: str) -> Grade:
+    """A number as the score, or whether it keeps to the scorer's limit."""
     if scorer.at_most is None:
         return Grade(Score(scorer.score_name, took, passed=True))
     limit = f"{scorer.at_most:g} {unit}"

@@ -100,7 +100,7 @@ async def _ask(scorer: RubricScorer, talk: list[dict[str, Any]], tools: ScorerTo
 
 
 def _request(scorer: RubricScorer, output: Output, sample: Sample) -> list[dict[str, Any]]:
-    material = {"input": sample.input, "expected": sample.expected, "answer": output.value}
+    material = {"input": sample.input, "expected": sample.expected, "trajectory": output.trace, "answer": output.value}
     shown = [name for name in material if name == "answer" or (name in scorer.show and material[name] is not None)]
     texts = {name: cut(as_text(material[name]), LONGEST_MATERIAL) for name in shown}
     # Nobody can close an element whose name depends on what is in it.

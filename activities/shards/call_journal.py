@@ -2,12 +2,13 @@
 
 Every attempt at a shard has a small file of its own. What `write` has put there outlives any process of the machine, without
 waiting for a disk; it would not outlive the machine itself, and then what the last heartbeat said is the best that is known.
-The files hold numbers, no names and no texts.
+Where the disk is full, the notes go on in a folder in memory. The files hold numbers, no names and no texts.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import tempfile
@@ -41,6 +42,7 @@ class CallJournal:
         self.of_all_workers = of_all_workers
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.place = _name_of(self.folder)
+        self.spare = _spare_folder(self.place)
         self._over: dict[str, tuple[float, int]] = {}
         self._forget_stale()
 
@@ -51,6 +53,20 @@ class CallJournal:
 
     def path(self, name: str, attempt: int) -> Path:
         return self.folder / f"{name}.{attempt}"
+
+    def path_in_memory(self, name: str, attempt: int) -> Path | None:
+        """Where notes go on when the disk has no room for them; None where the machine has no such folder."""
+        return None if self.spare is None else self.spare / f"{name}.{attempt}"
+
+    def read(self, name: str, attempt: int) -> bytes | None:
+        """The notes of an attempt, of the disk first; None when there are none."""
+        parts = []
+        for path in (self.path(name, attempt), self.path_in_memory(name, attempt)):
+            with contextlib.suppress(FileNotFoundError):
+                if path is not None:
+                    written = path.read_bytes()
+                    parts.append(written[: written.rfind(b"\n") + 1])  # a full disk may have cut the last line
+        return b"".join(parts) if parts else None
 
     def over(self, name: str, attempts: int) -> None:
         """A shard is done. Its notes go a little later: its server may not know yet, and ask somebody to do it again."""
@@ -66,20 +82,26 @@ class CallJournal:
         for name, (_, attempts) in self._over.items():
             self._forget(name, attempts)
         self._over.clear()
+        if self.spare is not None:
+            with contextlib.suppress(OSError):  # there is none, or the notes of others are in it
+                self.spare.rmdir()
 
     def _forget(self, name: str, attempts: int) -> None:
         for attempt in range(max(1, attempts - MOST_ATTEMPTS_READ), attempts + 1):
-            with contextlib.suppress(OSError):
-                self.path(name, attempt).unlink(missing_ok=True)
+            for path in (self.path(name, attempt), self.path_in_memory(name, attempt)):
+                with contextlib.suppress(OSError):
+                    if path is not None:
+                        path.unlink(missing_ok=True)
 
     def _forget_stale(self) -> None:
         """Notes of shards that nobody took up again."""
         before = time.time() - SECONDS_UNTIL_STALE
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(self.folder):
-                with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime < before and entry.name != _PLACE:
-                        os.unlink(entry.path)
+        for folder in (self.folder, self.spare):
+            with contextlib.suppress(OSError):
+                for entry in os.scandir(folder) if folder is not None else ():
+                    with contextlib.suppress(OSError):
+                        if entry.stat(follow_symlinks=False).st_mtime < before and entry.name != _PLACE:
+                            os.unlink(entry.path)
 
 
 class ShardCalls:
@@ -93,6 +115,7 @@ class ShardCalls:
         self._file: int | None = None
         self._writing = threading.Lock()
         self._is_over = False
+        self._in_memory = False
         self._is_exact = attempt == 1
         self._is_read = attempt == 1
         self._mine: set[int] = set()
@@ -147,6 +170,10 @@ class ShardCalls:
             self._mine.discard(pair)
             self._write(b"-%d\n" % pair)
 
+    def kept(self, pair: int) -> None:
+        """What it gave is in the store, and more calls follow before there is an answer: whoever goes on needs no other."""
+        self.cost_nothing(pair)
+
     def answered(self, pair: int) -> None:
         """Its answer is in the store."""
         self._without_answer.discard(pair)
@@ -191,18 +218,39 @@ class ShardCalls:
         with self._writing:
             if self._is_over:
                 return
-            try:
-                if self._file is None:
-                    path = self._journal.path(self._name, self._attempt)
-                    self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                os.write(self._file, line)
-            except OSError as error:  # a full disk costs the exact number, never a call
+            error = self._written(line, self._journal.path(self._name, self._attempt))
+            if error is not None and not self._in_memory:
+                self._turn_to_memory()
+                path = self._journal.path_in_memory(self._name, self._attempt)
+                error = error if path is None else self._written(line, path)
+            if error is not None:  # no room anywhere costs the exact number, never a call
                 log.warning("calls cannot be noted", folder=str(self._journal.folder), error=str(error))
+
+    def _written(self, line: bytes, path: Path) -> OSError | None:
+        """Append a line to the open file, or to `path`; return what went wrong."""
+        try:
+            if self._file is None:
+                self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if os.write(self._file, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            return error
+        return None
+
+    def _turn_to_memory(self) -> None:
+        self._in_memory = True
+        if self._journal.spare is not None:
+            with contextlib.suppress(OSError):
+                self._journal.spare.mkdir(mode=0o700, exist_ok=True)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _read(self) -> Iterator[tuple[int, set[int]]]:
         for attempt in range(max(1, self._attempt - MOST_ATTEMPTS_READ), self._attempt):
-            with contextlib.suppress(FileNotFoundError):
-                yield attempt, _begun(self._journal.path(self._name, attempt).read_bytes())
+            notes = self._journal.read(self._name, attempt)
+            if notes is not None:
+                yield attempt, _begun(notes)
 
 
 def _begun(notes: bytes) -> set[int]:
@@ -233,11 +281,15 @@ def _number(said: Mapping[str, Any], name: str) -> int:
 
 
 _PLACE = "place"
+_MEMORY = Path("/dev/shm")  # noqa: S108 - only a folder in it that nobody else can read is used
+"""Files there outlive processes, and need no disk."""
 
 
 def _name_of(folder: Path) -> str:
     """A name for the folder that no other folder has, on whichever machine."""
     path = folder / _PLACE
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text()
     draft = folder / f"{_PLACE}.{uuid.uuid4().hex}"
     draft.write_text(uuid.uuid4().hex)
     with contextlib.suppress(FileExistsError):
@@ -248,8 +300,23 @@ def _name_of(folder: Path) -> str:
 
 def _private_folder() -> Path:
     """A folder that only this user can write, shared by this user's workers."""
-    folder = Path(tempfile.gettempdir()) / f"ratchet-calls-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
+    folder = _of_this_user(Path(tempfile.gettempdir()))
+    return folder if folder is not None else Path(tempfile.mkdtemp(prefix="ratchet-calls-"))
+
+
+def _spare_folder(place: str) -> Path | None:
+    """The folder in memory that belongs to the folder of this name."""
+    folder = _of_this_user(_MEMORY) if _MEMORY.is_dir() else None
+    return None if folder is None else folder / place
+
+
+def _of_this_user(parent: Path) -> Path | None:
+    """A folder in `parent` that nobody else can read; None when its name is taken, or there is no room."""
+    folder = parent / f"ratchet-calls-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
     is_ours = found.st_uid == os.getuid() and not found.st_mode & 0o077 and folder.is_dir() and not folder.is_symlink()
-    return folder if is_ours else Path(tempfile.mkdtemp(prefix="ratchet-calls-"))
+    return folder if is_ours else None

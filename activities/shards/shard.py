@@ -25,6 +25,7 @@ from activities.scorers import ScorerTools, asks_somebody, details_of_a_failure,
 from activities.scorers.grades import Grade
 from activities.shards.attempt import Attempt
 from activities.shards.call_journal import ShardCalls
+from activities.shards.conversations import Conversations
 from activities.shards.outcome_batches import OutcomeBatches
 from activities.shards.pair_calls import PairCall, Place, number_of
 from activities.shards.sample_outcomes import (
@@ -86,9 +87,10 @@ class ShardAtWork:
         needs_budget_lease: Callable[[], bool] = lambda: False,
         attempt: Attempt | None = None,
         calls: ShardCalls | None = None,
+        conversations: Conversations | None = None,
     ) -> None:
         """`given` is the target when its answers are there already: all are kept, whatever becomes of their scores.
-        `calls` notes each call of the target as it begins."""
+        `calls` notes each call of the target as it begins, `conversations` keep the turns of targets that have some."""
         self._shard = shard
         self._suite = suite
         self._overlay = overlay
@@ -104,6 +106,7 @@ class ShardAtWork:
         self._handing_back = False
         self._attempt = attempt
         self._calls = calls
+        self._conversations = conversations
         self._given = given
         self._scoring_may_fail = asks_somebody(suite.scorers)
         self._stored: set[tuple[int, int]] = set()
@@ -261,6 +264,8 @@ class ShardAtWork:
         """What was paid for it before, and is accounted for."""
         if pair.kept is not None:
             return Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
+        if self._conversations is not None:
+            return self._conversations.paid(pair)
         return NOTHING if self._given is None else self._given.paid(pair.sample, pair.replicate)
 
     async def _outcome_unless_down(self, pair: PairToAnswer, reservation: Reservation | None, taken: Place) -> Outcome:
@@ -277,7 +282,8 @@ class ShardAtWork:
                 return failed_as_before(pair.kept, details_of_a_failure(self._suite.scorers, pair.sample))
             return await self._scored(pair, output_of(pair.kept), context, was_kept=True)
         beginning, printed = PairCall(self._attempt, self._calls, self._number(pair)), PrintedText()
-        noted = replace(context, beginning=beginning, printed=printed)
+        turns = None if self._conversations is None else self._conversations.of(pair, self._number(pair))
+        noted = replace(context, beginning=beginning, printed=printed, turns=turns)
         try:
             with foreseen("the target"):
                 configuration = self._configuration(pair.sample)

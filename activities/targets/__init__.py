@@ -13,6 +13,7 @@ from ratchet import ExperimentContext, Output, Sample
 
 # Kinds are imported when they are used: an isolated target starts in a process of its own, which needs none of the clients.
 if TYPE_CHECKING:
+    from activities.agents.mcp_servers import McpServers
     from activities.endpoints.call_context import CallContext
     from activities.endpoints.chat_models import ChatModels
     from activities.plugins.calls import PluginCalls
@@ -50,6 +51,8 @@ class TargetTools:
     http: HttpEndpoints | None = None
     files: FileReader | None = None
     """Where the files are that samples name."""
+    mcp: McpServers | None = None
+    """The MCP servers whose tools agents call."""
 
 
 def answering_class(reference: str) -> AnsweringClass:

@@ -19,6 +19,7 @@ LARGEST_OUTPUT = 1024 * 1024
 """Characters of an output's canonical JSON."""
 
 LARGEST_TRACE = 256 * 1024
+_WANTED = "return text, a number, a list, a mapping or an Output"
 
 
 def output_from(returned: Any) -> Output:
@@ -47,12 +48,12 @@ def _with_its_bill(fault: CandidateFault, returned: Any) -> CandidateFault:
 def _read(returned: Any) -> Output:
     if isinstance(returned, Output):
         output = returned
-    elif isinstance(returned, str | Mapping):
+    elif isinstance(returned, str | Mapping | int | float | list | tuple):
         output = Output(value=returned)
     elif returned is None:
-        raise CandidateFault("target returned nothing; return text, a mapping or an Output")
+        raise CandidateFault(f"target returned nothing; {_WANTED}")
     else:
-        raise CandidateFault(f"target returned a {type(returned).__name__}; return text, a mapping or an Output")
+        raise CandidateFault(f"target returned a {type(returned).__name__}; {_WANTED}")
     return replace(
         output,
         value=usable_value(output.value),

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from activities.endpoints.call_context import CallContext
-from activities.endpoints.chat_models import ChatAnswer, ChatModels
+from activities.endpoints.chat_models import ChatAnswer, ChatModels, held_to_schema
+from activities.endpoints.endpoint_policy import OPENAI
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.attached_files import attached
-from activities.targets.faults import CandidateFault, NotSent
+from activities.targets.faults import CandidateFault, NotSent, Refused
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._formats.canonical import NotCanonical
 from ratchet._text.placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
+from ratchet.prompts.template import PromptTemplate
 from store.read.sample_files import FileReader
 from workflows.model.failures import shorten
 from workflows.model.spec.prices import Price
 from workflows.model.spec.targets.chat import ChatStep, ChatTarget, Message
 from workflows.model.suite import EvaluationSuite
+from workflows.rules.overlay import Overlay
+from workflows.rules.spec.shared_beginnings import shared_messages
 from workflows.rules.spec.shown_examples import ShownExamples
 from workflows.rules.spec.spliced_messages import spliced_messages
 
@@ -45,6 +49,28 @@ NOT_FILLED = "placeholder"
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A request that is sent in a batch."""
+
+    model: str
+    """As the spec names it, and its price."""
+    url: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A request whose placeholders are filled."""
+
+    model: str
+    messages: list[dict[str, Any]]
+    parameters: dict[str, Any]
+    stream: bool
+    shared: Callable[[], int]
+    """How many of the messages many requests begin with."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Taken:
     """A step of a chain that has its answer."""
 
@@ -64,8 +90,11 @@ class ChatAnswers:
         *,
         timeout: float,
         files: FileReader | None = None,
+        template: PromptTemplate | None = None,
     ) -> None:
+        """`template` is what puts the prompt together, where there is one."""
         self._target = target
+        self._template = template
         self._requests = target.requests
         self._models = models
         self._prices = prices
@@ -76,13 +105,20 @@ class ChatAnswers:
     def of(cls, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Self:
         """Make it for a suite."""
         target: Any = suite.target
-        return cls(target, tools.models, suite.prices, timeout=suite.sample_timeout.total_seconds(), files=tools.files)
+        return cls(
+            target,
+            tools.models,
+            suite.prices,
+            timeout=suite.sample_timeout.total_seconds(),
+            files=tools.files,
+            template=suite.prompt,
+        )
 
     async def answer(
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
     ) -> Output:
         if self._target.steps is None:
-            return _output_of((await self._asked(self._requests[0], configuration, sample, (), context)).answer)
+            return output_of_answer((await self._asked(self._requests[0], configuration, sample, (), context)).answer)
         taken: list[_Taken] = []
         for request in self._requests:
             taken.append(await self._step(request, configuration, sample, taken, context))
@@ -117,30 +153,53 @@ class ChatAnswers:
         taken: Sequence[_Taken],
         context: CallContext,
     ) -> _Taken:
+        filled = await self._filled(request, configuration, sample, taken)
+        answer = await self._models.ask(
+            base_url=self._target.base_url,
+            model=filled.model,
+            messages=filled.messages,
+            parameters=filled.parameters,
+            stream=filled.stream,
+            timeout=self._timeout,
+            prices=self._prices,
+            context=context,
+            shared=filled.shared,
+        )
+        return _Taken(request.name, filled.model, answer)
+
+    async def batch_request(self, configuration: Mapping[str, Any], sample: Sample) -> BatchRequest:
+        """The request for a sample, for somebody else to send it. Raises NotSent where it cannot be made."""
+        filled = await self._filled(self._requests[0], configuration, sample, ())
+        place = self._models.lists.model_place(filled.model, self._target.base_url)
+        if place.provider != OPENAI:
+            told = f"batches are sent in OpenAI's protocol, and {filled.model} is asked in another; set execution.mode: direct"
+            raise Refused(told)
+        body = {**held_to_schema(filled.parameters), "model": place.name, "messages": filled.messages}
+        return BatchRequest(filled.model, place.url, body)
+
+    async def _filled(
+        self, request: ChatStep, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]
+    ) -> _Filled:
         steps = step_answer_of({step.name: step.answer.value for step in taken})
         files = await attached(self._files, sample.input, configuration)
         shown, given = files.marked(configuration), files.marked(sample.input)
         try:
             filling = Filling(shown, given, steps)
             model = filling.text(request.model or "")
-            messages = _messages(request, ShownExamples(request, shown), given, steps)
+            messages = messages_of(request, ShownExamples(request, shown), given, steps)
             stated = filling.json(request.parameters)
         except (Unfillable, NotCanonical, RecursionError) as error:
             raise NotSent(shorten(str(error))) from None
         factors = {name: configuration[name] for name in REQUEST_PARAMETERS if configuration.get(name) is not None}
         parameters = {**factors, **stated}
         stream = bool(parameters.pop("stream", self._target.stream))
-        answer = await self._models.ask(
-            base_url=self._target.base_url,
-            model=model,
-            messages=files.sent(messages),
-            parameters=parameters,
-            stream=stream,
-            timeout=self._timeout,
-            prices=self._prices,
-            context=context,
+        return _Filled(
+            model,
+            files.sent(messages),
+            parameters,
+            stream,
+            shared=lambda: shared_messages(request, Overlay("", configuration, self._template)),
         )
-        return _Taken(request.name, model, answer)
 
     def _chained(self, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]) -> Output:
         last = taken[-1].answer
@@ -170,7 +229,8 @@ class ChatAnswers:
         )
 
 
-def _messages(request: ChatStep, examples: ShownExamples, given: Any, steps: StepAnswer) -> list[dict[str, Any]]:
+def messages_of(request: ChatStep, examples: ShownExamples, given: Any, steps: StepAnswer) -> list[dict[str, Any]]:
+    """Fill in the messages of a request."""
     filling = Filling(examples.as_texts(), given, steps)
     messages: list[dict[str, Any]] = []
     for entry in request.messages:
@@ -187,15 +247,23 @@ def _messages(request: ChatStep, examples: ShownExamples, given: Any, steps: Ste
     return messages
 
 
-def _output_of(answer: ChatAnswer) -> Output:
+def output_of_answer(answer: ChatAnswer) -> Output:
+    """What a target gives whose one answer this is."""
     return Output(
         value=answer.value,
         tokens=answer.tokens,
         cost=answer.cost,
         latency_ms=answer.latency_ms,
         ttft_ms=answer.ttft_ms,
-        trace={"finish_reason": answer.finish_reason} if answer.finish_reason not in (None, "stop") else None,
+        trace=_told_beside(answer) or None,
     )
+
+
+def _told_beside(answer: ChatAnswer) -> dict[str, Any]:
+    """What is worth telling of an answer beside what it says."""
+    told: dict[str, Any] = {} if answer.finish_reason in (None, "stop") else {"finish_reason": answer.finish_reason}
+    counts = {"cached_tokens": answer.cached, "reasoning_tokens": answer.reasoning}
+    return told | {name: count for name, count in counts.items() if count}
 
 
 def _traced(step: _Taken) -> dict[str, Any]:

@@ -7,7 +7,7 @@ reached; `yes` where an answer came; `unknown` where nobody heard how the call e
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 TIMEOUT = "timeout"
 CONNECTION = "connection"
@@ -26,6 +26,8 @@ class Fault(Exception):
         self.billed = billed
         self.traceback = ""
         """Where the user's code raised, a line for each frame."""
+        self.trace: Any = None
+        """What is kept to explain it."""
         self.tokens = tokens
         """What the call took, as far as it was said."""
         self.cost = cost

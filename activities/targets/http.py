@@ -52,7 +52,7 @@ LARGEST_RESPONSE = 16 * 1024 * 1024
 OVERLAY = "X-Ratchet-Overlay"
 SAMPLE = "X-Ratchet-Sample"
 
-_ABSENT = object()
+ABSENT = object()
 
 
 class HttpEndpoints:
@@ -84,19 +84,19 @@ class HttpEndpoints:
         if session is not None:
             await session.close()
 
-    def credentials(self, target: HttpTarget) -> dict[str, str]:
+    def credentials(self, url: str, auth: str, place: str = "target") -> dict[str, str]:
         """The header with the worker's token, for origins that its operator named. Others are not even called: a spec must
-        not be able to make a worker call anything in its network."""
+        not be able to make a worker call anything in its network. `place` is the field of the spec that says so."""
         try:
-            if target.auth == "none":
-                self._lists.refuse_http(target.url, with_token=False)
+            if auth == "none":
+                self._lists.refuse_http(url, with_token=False)
                 return {}
-            token = self._lists.http_token(target.url)
+            token = self._lists.http_token(url)
         except NotListed as error:
-            raise Refused(f"target.url: {error}", kind="unknown origin") from None
+            raise Refused(f"{place}.url: {error}", kind="unknown origin") from None
         except KeyMissing as error:
-            raise Refused(f"target.auth is {target.auth}, but {error}", kind="no token") from None
-        return {"Authorization": f"Bearer {token}"} if target.auth == "bearer" else {"X-API-Key": token}
+            raise Refused(f"{place}.auth is {auth}, but {error}", kind="no token") from None
+        return {"Authorization": f"Bearer {token}"} if auth == "bearer" else {"X-API-Key": token}
 
 
 class HttpAnswers:
@@ -121,7 +121,7 @@ class HttpAnswers:
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
     ) -> Output:
         target = self._target
-        credentials = self._endpoints.credentials(target)
+        credentials = self._endpoints.credentials(target.url, target.auth)
         shown, given = await with_data_urls(self._files, configuration, sample.input)
         try:
             filling = Filling(shown, given)
@@ -162,7 +162,7 @@ class HttpAnswers:
         request = self._endpoints.session.request(self._target.method, url, data=data, headers=headers, allow_redirects=False)
         try:
             async with asyncio.timeout(self._timeout), request as response:
-                text = await _whole(response, self._target.url)
+                text = await whole_body(response, self._target.url)
         except TimeoutError:
             raise TookTooLong(f"took longer than the sample timeout of {self._timeout:g} s") from None
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
@@ -185,7 +185,7 @@ class HttpAnswers:
         if not 200 <= response.status < 300:
             raise fault_of_status(
                 response.status,
-                _said(text, sent),
+                what_it_said(text, sent),
                 response.headers,
                 place=self._target.url,
                 advice=f"check target.url and target.auth, and {HTTP_TOKEN} in the worker's environment",
@@ -202,23 +202,23 @@ class HttpAnswers:
             raise CandidateFault(why, latency_ms=latency_ms, kind=BROKEN_ANSWER, billed="yes") from None
         where, overlay = self._target.response, response.headers.get(OVERLAY)
         spent = _spent(where, reply, latency_ms)
-        fault = None if where.error is None else _at(reply, where.error)
-        value = reply if where.output is None else _at(reply, where.output)
-        if fault not in (None, _ABSENT, "", False):
+        fault = None if where.error is None else value_at(reply, where.error)
+        value = reply if where.output is None else value_at(reply, where.output)
+        if fault not in (None, ABSENT, "", False):
             why, kind = f"target failed: {fault if isinstance(fault, str) else json.dumps(fault)}", "target failed"
-        elif value is _ABSENT or value is None:
+        elif value is ABSENT or value is None:
             why, kind = _nothing_at(where.output, text), "no output"
         else:
-            echoed = overlay if where.overlay_hash is None else _at(reply, where.overlay_hash)
+            echoed = overlay if where.overlay_hash is None else value_at(reply, where.overlay_hash)
             return output_from(
                 Output(
                     value=value,
                     tokens=spent.tokens,
                     cost=spent.cost,
                     latency_ms=spent.latency_ms,
-                    trace=None if where.trace is None else _present(_at(reply, where.trace)),
+                    trace=None if where.trace is None else _present(value_at(reply, where.trace)),
                     overlay_hash=_present(echoed),
-                    scores=None if where.scores is None else _present(_at(reply, where.scores)),
+                    scores=None if where.scores is None else _present(value_at(reply, where.scores)),
                 )
             )
         raise CandidateFault(
@@ -228,8 +228,8 @@ class HttpAnswers:
 
 def _spent(where: HttpResponse, reply: Any, latency_ms: float) -> Output:
     """What the call took, as far as the response says so."""
-    bill = {name: _at(reply, path) for name, path in _bill(where) if path is not None}
-    known = {name: value for name, value in bill.items() if value not in (None, _ABSENT)}
+    bill = {name: value_at(reply, path) for name, path in _bill(where) if path is not None}
+    known = {name: value for name, value in bill.items() if value not in (None, ABSENT)}
     try:
         return output_from(Output(value="", **{"latency_ms": latency_ms, **known}))
     except CandidateFault as fault:
@@ -240,7 +240,7 @@ def _spent(where: HttpResponse, reply: Any, latency_ms: float) -> Output:
 
 
 def _nothing_at(path: str | None, text: bytes) -> str:
-    found = f"the response has no {path or 'content'}: {_said(text, {})}"
+    found = f"the response has no {path or 'content'}: {what_it_said(text, {})}"
     return found if path is None else f"{found}; if it never has, correct target.response.output"
 
 
@@ -249,11 +249,11 @@ def _bill(where: HttpResponse) -> tuple[tuple[str, str | None], ...]:
 
 
 def _present(value: Any) -> Any:
-    return None if value is _ABSENT else value
+    return None if value is ABSENT else value
 
 
-def _at(reply: Any, path: str) -> Any:
-    """What is at the end of a path such as `choices.0.text`."""
+def value_at(reply: Any, path: str) -> Any:
+    """Find what is at the end of a path such as `choices.0.text`."""
     value = reply
     for step in path.split("."):
         if isinstance(value, Mapping) and step in value:
@@ -261,7 +261,7 @@ def _at(reply: Any, path: str) -> Any:
         elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
             value = value[int(step)]
         else:
-            return _ABSENT
+            return ABSENT
     return value
 
 
@@ -289,7 +289,8 @@ def _header(text: str) -> str:
     return text
 
 
-async def _whole(response: aiohttp.ClientResponse, url: str) -> bytes:
+async def whole_body(response: aiohttp.ClientResponse, url: str) -> bytes:
+    """Read a response, up to what is kept of one."""
     text = bytearray()
     async for chunk in response.content.iter_chunked(1 << 16):
         text += chunk
@@ -298,7 +299,7 @@ async def _whole(response: aiohttp.ClientResponse, url: str) -> bytes:
     return bytes(text)
 
 
-def _said(text: bytes, sent: Mapping[str, str]) -> str:
+def what_it_said(text: bytes, sent: Mapping[str, str]) -> str:
     """What the endpoint said, without the token, which some endpoints quote."""
     tokens = (sent.get(name, "").removeprefix("Bearer ") for name in ("Authorization", "X-API-Key"))
     said = without_secrets(text[:4000].decode("utf-8", "replace"), *tokens)

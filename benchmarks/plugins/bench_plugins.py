@@ -23,5 +23,10 @@ async def takes_200_ms(configuration: Mapping[str, Any], sample: Sample, context
     return Output(0.5)
 
 
+def noted() -> str:
+    """A tool that takes no time."""
+    return "noted"
+
+
 def value(output: Output, sample: Sample) -> float:
     return float(output.value)

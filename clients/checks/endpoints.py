@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -12,8 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from activities.endpoints.endpoint_policy import (
+    KEY_NAMES,
     KEY_REFUSED,
+    OPENAI,
+    URL_NAMES,
+    WITHOUT_EMBEDDINGS,
     KeyMissing,
+    ModelPlace,
     NotListed,
     OperatorLists,
     address_of,
@@ -21,12 +27,13 @@ from activities.endpoints.endpoint_policy import (
     named_by,
     origin_of,
 )
+from activities.preparing.extras import missing_provider
 from activities.settings import HTTP_TOKEN, MODEL_URLS
 from clients.settings import operator_settings
-from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
-from workflows.rules.spec.check import models_used
+from workflows.model.spec.target_options import CalledPlace
+from workflows.rules.spec.check import models_used, stated_model_url
 
 SECONDS_TO_ANSWER = 10.0
 LARGEST_LISTING = 8 * 1024 * 1024
@@ -48,78 +55,85 @@ async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = Tr
     `own_worker` says that whoever asks is the operator of the worker, too: his `ratchet run` allows what his spec names.
     """
     lists = OperatorLists(operator_settings(), also=named_by(request) if own_worker else None)
-    places: dict[str, list[tuple[str, str]]] = {}
+    places: dict[tuple[str, str], list[tuple[str, ModelPlace]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
-            places.setdefault(_url_for(request, where, lists), []).append((where, model))
-    found = await asyncio.gather(*(asyncio.to_thread(_check, url, models, lists) for url, models in places.items()))
-    elsewhere = await asyncio.to_thread(lambda: [*_of_target(request, lists)])
+            place = lists.model_place(model, stated_model_url(request, where))
+            places.setdefault((place.provider, place.url), []).append((where, place))
+    found = await asyncio.gather(*(asyncio.to_thread(_check, models, lists) for models in places.values()))
+    elsewhere = await asyncio.to_thread(lambda: [*_of_target(request, lists), *_of_embeddings(request, lists)])
     return [*elsewhere, *(problem for problems in found for problem in problems)]
 
 
 def _of_target(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
-    """A place that workers may not call, or that does not answer."""
-    place = request.target.called_place
-    if place is None:
-        return
-    if lists.allow(place):
-        yield from _silent(place.url, place.one)
-    else:
-        told = f"target.url: workers call only {place.several} their operator named, and {place.url} is none of them"
-        yield EndpointProblem(f"{told}; add its origin, {origin_of(place.url)}, to {place.listed_in}", local=True)
-    if place.auth != "none" and not lists.has_http_token:
-        yield EndpointProblem(f"target.auth: is {place.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
+    """Places that workers may not call, or that do not answer."""
+    for place in request.target.called_places():
+        if lists.allow(place):
+            yield from _silent(place)
+        else:
+            told = f"{place.where}: workers call only {place.several} their operator named, and {place.url} is none of them"
+            yield EndpointProblem(f"{told}; add its origin, {origin_of(place.url)}, to {place.listed_in}", local=True)
+        if place.auth != "none" and not lists.has_http_token:
+            where = place.where.removesuffix("url")
+            yield EndpointProblem(f"{where}auth: is {place.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
+    for where, server in request.target.called_servers():
+        try:
+            lists.mcp_command(server)
+        except NotListed as error:
+            yield EndpointProblem(f"{where}: {error}", local=True)
 
 
-def _silent(url: str, what: str) -> Iterator[EndpointProblem]:
+def _of_embeddings(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
+    """A model that is to embed texts, of a provider that has none for that."""
+    for place, scorer in placed_scorers(request.scorers):
+        asked = scorer.asked_model
+        embeds = asked is not None and asked.parameters is None
+        if asked is not None and embeds and lists.model_place(asked.model, asked.base_url).provider in WITHOUT_EMBEDDINGS:
+            told = f"{asked.model!r} is of a provider that has no embeddings; name a model of another one"
+            yield EndpointProblem(f"{place}.model: {told}", local=False)
+
+
+def _silent(place: CalledPlace) -> Iterator[EndpointProblem]:
     """A place where nobody listens. It is asked for nothing, and sent no token."""
-    host, port = address_of(url)
+    host, port = address_of(place.url)
     try:
         socket.create_connection((host, port), SECONDS_TO_ANSWER).close()
     except OSError as error:
-        told = f"target.url: {what} at {host}:{port} cannot be reached: {error}"
+        told = f"{place.where}: {place.one} at {host}:{port} cannot be reached: {error}"
         yield EndpointProblem(f"{told}; start it, or correct the URL", local=True)
 
 
-def _url_for(request: OptimizationRequest, where: str, lists: OperatorLists) -> str:
-    given: str | None = None
-    scorers = {f"{place}.model": scorer for place, scorer in placed_scorers(request.scorers)}
-    if where in scorers:
-        asked = scorers[where].asked_model
-        given = None if asked is None else asked.base_url
-    elif where.startswith("optimizer.proposer") and isinstance(request.optimizer.proposer, ModelProposer):
-        given = request.optimizer.proposer.base_url
-    else:
-        given = request.target.model_url
-    return lists.model_url(given)
-
-
-def _check(url: str, models: list[tuple[str, str]], lists: OperatorLists) -> list[EndpointProblem]:
-    where = models[0][0]
+def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[EndpointProblem]:
+    where, asked = models[0]
+    url, provider = asked.url, asked.provider
+    key_name, url_name = KEY_NAMES[provider], URL_NAMES[provider]
     host, _ = address_of(url)
     if not host:
         return [EndpointProblem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
+    missing = missing_provider(provider)
+    if missing is not None:
+        return [EndpointProblem(f"{where}: models {provider}/… need a package; {missing}", local=True)]
     try:
-        key = lists.model_key(url)
+        key = lists.model_key(url, provider)
     except NotListed:
         told = f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them"
-        return [EndpointProblem(f"{told}; set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}", local=True)]
+        return [EndpointProblem(f"{told}; set {url_name} to it, or add it to {MODEL_URLS}", local=True)]
     except KeyMissing:
-        return [EndpointProblem(f"{where}: {url} needs a key, and OPENAI_API_KEY is not set; set it", local=True)]
+        return [EndpointProblem(f"{where}: {url} needs a key, and {key_name} is not set; set it", local=True)]
     try:
-        known = _listed_models(url, host, key)
+        known = _listed_models(asked, host, key)
     except _Refused as error:
-        return [EndpointProblem(f"{where}: {url} {error}; check OPENAI_API_KEY", local=True)]
+        return [EndpointProblem(f"{where}: {url} {error}; check {key_name}", local=True)]
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        told = f"{where}: {url} cannot be reached: {reason}; start it, or correct OPENAI_BASE_URL (or base_url)"
+        told = f"{where}: {url} cannot be reached: {reason}; start it, or correct {url_name} (or base_url)"
         return [EndpointProblem(told, local=True)]
     if not known:
         return []
     return [
-        EndpointProblem(f"{place}: {url} does not list a model {model!r}; it has {_some(known)}", local=False)
+        EndpointProblem(f"{place}: {url} does not list a model {model.name!r}; it has {_some(known)}", local=False)
         for place, model in models
-        if model not in known
+        if model.name not in known
     ]
 
 
@@ -127,10 +141,12 @@ class _Refused(Exception):
     """The endpoint answers, but not to this key."""
 
 
-def _listed_models(url: str, host: str, key: str) -> set[str]:
+def _listed_models(asked: ModelPlace, host: str, key: str) -> set[str]:
     """The models an endpoint lists; empty when it lists none, which many do not."""
-    request = urllib.request.Request(f"{url}/models", headers={"User-Agent": "ratchet"})  # noqa: S310 (http or https)
-    request.add_unredirected_header("Authorization", f"Bearer {key}")
+    path, headers = _listing_of(asked, key)
+    request = urllib.request.Request(f"{asked.url}{path}", headers={"User-Agent": "ratchet"})  # noqa: S310 (http or https)
+    for name, value in headers.items():
+        request.add_unredirected_header(name, value)
     handlers = [urllib.request.ProxyHandler({})] if is_loopback(host) else []
     try:
         with urllib.request.build_opener(*handlers).open(request, timeout=SECONDS_TO_ANSWER) as response:
@@ -141,10 +157,25 @@ def _listed_models(url: str, host: str, key: str) -> set[str]:
         return set()
     except ValueError:
         return set()
-    entries = listing.get("data") if isinstance(listing, dict) else None
     if host.endswith(".azure.com"):
         return set()  # lists models, but is asked for deployments
-    return {str(entry["id"]) for entry in entries or [] if isinstance(entry, dict) and "id" in entry}
+    if not isinstance(listing, dict) or listing.get("has_more") or listing.get("nextPageToken"):
+        return set()  # what is on further pages is not known
+    entries = [entry for entry in listing.get("data") or listing.get("models") or [] if isinstance(entry, dict)]
+    names = [entry["id"] if "id" in entry else entry.get("name") for entry in entries]
+    return {str(name).removeprefix("models/" if asked.provider == "google" else "") for name in names if name}
+
+
+def _listing_of(asked: ModelPlace, key: str) -> tuple[str, dict[str, str]]:
+    """Where a provider lists its models, and the headers that it wants."""
+    if asked.provider == OPENAI:
+        return "/models", {"Authorization": f"Bearer {key}"}
+    version = re.search(r"/v\d\w*$", asked.url)
+    if asked.provider == "anthropic":
+        path = "/models?limit=1000"
+        return path if version else f"/v1{path}", {"Authorization": f"Bearer {key}", "anthropic-version": "2023-06-01"}
+    path = "/models?pageSize=1000"
+    return path if version else f"/v1beta{path}", {"x-goog-api-key": key}
 
 
 def _some(names: set[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from clients.checks.findings import Checked, searched_samples
 from ratchet._formats.canonical import canonical_json
+from ratchet._text.placeholders import Unfillable, as_text, fill
 from ratchet.prompts.template import PARAMETER
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.spec.design import Design
@@ -16,13 +17,20 @@ from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
+from workflows.model.spec.targets.chat import ChatStep, Message
 from workflows.rules.decisions.budget import CONFIRMATION_TRIALS, needs_of
 from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
+from workflows.rules.overlay import Overlay
 from workflows.rules.spec.check import models_used
+from workflows.rules.spec.prompt_factors import template_of
+from workflows.rules.spec.shared_beginnings import MARKED_FOR_CACHES, SHORTEST_CHARACTERS, shared_messages
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_OF_AN_ANSWER = 250
 """Expected where nothing limits it to less."""
+
+TURNS_OF_A_CONVERSATION = 4
+"""Expected of an agent."""
 
 SAMPLE = Amount(tokens=100)
 LARGEST_SAMPLE = 2_000
@@ -64,7 +72,7 @@ class Estimate:
 
 def estimate(checked: Checked) -> Estimate:
     """The most that the run may call and take, and what is expected."""
-    request = checked.known
+    request = checked.priced
     assert request is not None
     samples = searched_samples(checked)
     design = _largest_design(request, samples)
@@ -130,14 +138,37 @@ def _of_run(request: OptimizationRequest, calls: int | None, trials: int | None,
 
 
 def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
-    stated, requests = request.target.stated, [asked.parameters for asked in request.target.requests]
+    stated, requests = request.target.stated, request.target.requests
     if not requests:
         yield NOTHING if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
         return
     price = _dearest(request, ("target", "configuration"))
-    for parameters in requests:
-        read = _prompt(request, at_worst) // len(requests) + 1
-        yield bound_of(read, _answer(request, parameters, at_worst), price)
+    mode = request.execution.mode
+    if price is not None and (mode == "batch" or (mode == "auto" and not at_worst)):
+        price = price.in_batches
+    most_turns = request.target.most_turns
+    turns = most_turns if at_worst else min(most_turns, TURNS_OF_A_CONVERSATION)
+    for asked in requests:
+        read, written = _prompt(request, at_worst) // len(requests) + 1, _answer(request, asked.parameters, at_worst)
+        # Every turn is sent what was said before it.
+        amount = bound_of(turns * read + turns * (turns - 1) // 2 * written, turns * written, price)
+        saved = 0.0 if at_worst or price is None else _saved(asked, request, price)
+        yield replace(amount, cost=amount.cost - saved)
+
+
+def _saved(asked: ChatStep, request: OptimizationRequest, price: Price) -> float:
+    """What a call costs less because a provider's cache holds the beginning of its request."""
+    if price.cached_input is None or not (asked.model or "").startswith(tuple(f"{name}/" for name in MARKED_FOR_CACHES)):
+        return 0.0
+    alike = asked.messages[: shared_messages(asked, Overlay("", request.baseline, template_of(request)))]
+    try:
+        texts = [as_text(fill(entry.content, request.baseline, {})) for entry in alike if isinstance(entry, Message)]
+    except Unfillable:  # a prompt that is rendered only when the run goes on
+        return 0.0
+    characters = sum(map(len, texts))
+    if characters < SHORTEST_CHARACTERS:
+        return 0.0
+    return characters // CHARACTERS_PER_TOKEN * (price.input - price.cached_input) / 1_000_000
 
 
 def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:

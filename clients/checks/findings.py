@@ -13,6 +13,8 @@ import pydantic
 
 from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, split_sizes
 from activities.datasets.run_dataset import refuse_nothing_to_stratify_by
+from activities.endpoints.endpoint_policy import OperatorLists
+from activities.preparing.default_prices import NO_PRICES, DefaultPrices, default_prices
 from activities.preparing.extras import missing_extras
 from activities.preparing.factor_files import FactorFiles
 from clients.checks.copies import Members
@@ -22,7 +24,7 @@ from clients.checks.plugin_inspection import Inspection, plugin_uses
 from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.checks.surroundings import BesideSpec, Surroundings, source_beside
-from clients.settings import dataset_settings
+from clients.settings import dataset_settings, operator_settings
 from ratchet._files import references_in
 from ratchet._text.explanation import explain
 from ratchet._text.placeholders import placeholders
@@ -75,6 +77,13 @@ class Checked:
     """How many of the samples count by themselves, where several count as one."""
     files: FactorFiles = field(default_factory=dict)
     """Those that factors name, and where they were found."""
+    default_prices: DefaultPrices = NO_PRICES
+    """Of models that the spec gives no price."""
+
+    @property
+    def priced(self) -> OptimizationRequest | None:
+        """The same with the price of every model, as far as it is known here."""
+        return None if self.known is None else self.default_prices.given_to(self.known)
 
     @property
     def known(self) -> OptimizationRequest | None:
@@ -137,7 +146,8 @@ async def check_content(
         return Checked(path, _located(file, [str(error)]))
     seen = await around.prompt(taken.request)
     request, known = seen.asked, seen.read
-    problems = await around.apart(check_request, known)
+    prices = await around.apart(default_prices, known, OperatorLists(operator_settings()))
+    problems = await around.apart(check_request, prices.given_to(known))
     findings = _located(file, [*problems, *([seen.problem] if seen.problem is not None else [])])
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
     findings += [Finding(message, file.line_of(message), severity) for message in missing_extras(known.optimizer)]
@@ -172,7 +182,7 @@ async def check_content(
             findings.append(Finding(problem.message, file.line_of(problem.message), "error" if certain else "warning"))
     told_sizes = {split.value: size for split, size in sizes.items()}
     counting_samples = members.clusters.count if dataset is not None and members.clusters.merge else None
-    return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files)
+    return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files, prices)
 
 
 def _understood(content: object) -> OptimizationRequest | list[str]:

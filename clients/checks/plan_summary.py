@@ -9,11 +9,16 @@ from clients.checks.findings import Checked
 from clients.checks.prompt_source import described_prompt, prompt_facts
 from clients.reports.formatting import counted
 from clients.runs.identity import foreseen_run_id
+from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.prompt_factors import is_read
 
 ASK_ABOVE: Final = 1.0
 """What a run may cost at worst without anybody being asked, unless he says otherwise."""
+
+
+HOURS_OF_A_BATCH: Final = 24
+"""That a provider takes at most for a batch."""
 
 
 def question_before(costs: Estimate, ask_above: float) -> str | None:
@@ -54,6 +59,15 @@ def _optimizer(request: OptimizationRequest) -> str:
     return request.optimizer.name if why is None else f"{request.optimizer.name}, {why}"
 
 
+def _batches(request: OptimizationRequest) -> str:
+    """What asking in batches costs, and how long it may take."""
+    shares = sorted({price.batch for price in request.prices.values()}) or [Price(input=0, output=0).batch]
+    share = "half the price" if shares == [0.5] else f"{' or '.join(f'{one:g}' for one in shares)} times the price"
+    return (
+        f"samples are answered in batches, for {share}; each trial may take {HOURS_OF_A_BATCH} hours, one round after the other"
+    )
+
+
 def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     """What the run will do, for a person and as JSON."""
     rows, more = plan_of(checked, foreseen_run_id(checked))
@@ -91,6 +105,10 @@ def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[
         rows["Tokens"] = f"about {costs.expected_tokens:,} expected, {costs.tokens or 0:,} at worst"
     if costs.costs_money:
         rows["Cost"] = _cost(costs, request.budget.cost)
+    if checked.default_prices.source is not None:
+        rows["Prices"] = checked.default_prices.source
+    if request.execution.mode != "direct":
+        rows["Batches"] = _batches(request)
     plan = assumed_plan(request, costs.samples_per_trial) if data and costs.trials != 1 else None
     if plan is not None:
         rows["Can find"] = plan.words
@@ -107,6 +125,8 @@ def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[
         "factors": list(request.changeable),
         "optimizer": {"name": request.optimizer.name, "why": request.why_its_optimizer},
         "estimate": costs.as_json(),
+        "default_prices": checked.default_prices.source,
+        **({"hours_per_trial_at_most": HOURS_OF_A_BATCH} if request.execution.mode != "direct" else {}),
         "plan": plan.model_dump(mode="json") if plan else None,
     }
     return rows, more

@@ -18,7 +18,7 @@ from clients.reports.text.terminal_text import ellipsized, one_line
 from clients.runs.service.servers import Servers, has_data, reach_servers
 from clients.settings import client_settings, dataset_settings
 from ratchet._text.explanation import explain
-from store.read.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
+from store.read.datasets import DatasetDetail, DatasetRow, SampleView, ValueCount
 from store.schema import StoreError
 from store.write.access.teams import Teams
 from store.write.datasets import Datasets

@@ -66,7 +66,7 @@ async def export_run(context: Context, run_id: str, form: str, output: Path | No
     async with reach_run(context.home, run_id) as (servers, _):
         pieces = _pieces(servers, run_id, form, sample_means)
         first = await anext(pieces)  # what cannot be read leaves no file behind
-        with _opened(output) as file:
+        with opened(output) as file:
             shown = visible if file.isatty() else str  # a program gets it as it is
             file.write(shown(first))
             async for piece in pieces:
@@ -106,7 +106,8 @@ async def _with_answers(servers: Servers, facts: RunFacts, sample_means: bool) -
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[TextIO]:
+def opened(output: Path | None) -> Iterator[TextIO]:
+    """Open the file that was named, else what is shown."""
     if output is None:
         yield sys.stdout
         sys.stdout.flush()

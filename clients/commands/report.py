@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command, print_json
 from clients.commands.run import GateOption, VerbosityOption
-from clients.commands.steer import RunArgument
 from ratchet._text.visible import visible
 
 if TYPE_CHECKING:  # what commands show with is imported when one is run
     from clients.reports.facts import RunFacts
     from clients.reports.gates import GateResult
+    from clients.reports.html import ReportedRun
     from clients.reports.text.boxes import Verbosity
+    from clients.runs.service.servers import Servers
     from clients.runs.views.summary import EndView
 
 FORMATS = ("text", "markdown", "html", "json", "yaml")
@@ -29,7 +31,10 @@ def add_to(app: typer.Typer) -> None:
     @command(app, "report", "Watch")
     def report(
         context: Context,
-        run_id: RunArgument,
+        run_ids: Annotated[
+            list[str],
+            typer.Argument(metavar="ID…", help="A run's id, as `ratchet list` shows it; several for HTML.", show_default=False),
+        ],
         verbosity: VerbosityOption = "summary",
         form: Annotated[
             str,
@@ -42,6 +47,15 @@ def add_to(app: typer.Typer) -> None:
         output: Annotated[
             Path | None, typer.Option("--output", metavar="FILE", help="Write it there instead of showing it.")
         ] = None,
+        folder: Annotated[
+            Path | None,
+            typer.Option(
+                "--folder",
+                metavar="DIR",
+                help="Write HTML there: index.html with the runs and how they compare, and a file for each run. It opens "
+                "without a server.",
+            ),
+        ] = None,
         slices: Annotated[
             list[str] | None,
             typer.Option(
@@ -52,15 +66,27 @@ def add_to(app: typer.Typer) -> None:
         ] = None,
         gate: GateOption = None,
     ) -> int:
-        """Report on a run, finished or not: as a box, Markdown, the page in one HTML file, JSON, or the YAML history."""
+        """Report on a run, finished or not: as a box, Markdown, the page in one HTML file, JSON, or the YAML history.
+
+        Several runs become one HTML file, or with --folder one for each, with how they compare.
+        """
         from clients.runs.interruption import run_async
         from clients.runs.views.summary import ending_of
 
         if form not in FORMATS:
             raise CommandError(f"--format: {form!r} is unknown; use one of {', '.join(FORMATS)}")
-        form = "json" if context.json else form
         ending = ending_of(verbosity, Path(), gate, None, None)
-        return run_async(context, lambda _: show_report(context, run_id, ending, form, output, slices))
+        named = list(dict.fromkeys(run_ids))
+        if folder is not None:
+            if output is not None:
+                raise CommandError("--output and --folder: give the file or the folder")
+            return run_async(context, lambda _: write_report_folder(context, named, ending, folder, _fields(slices)))
+        if len(named) == 1:
+            form = "json" if context.json else form
+            return run_async(context, lambda _: show_report(context, named[0], ending, form, output, slices))
+        if form != "html":
+            raise CommandError("ID…: several runs make an HTML report; give --format html with --output FILE, or --folder DIR")
+        return run_async(context, lambda _: show_several(context, named, ending, output, _fields(slices)))
 
 
 async def show_report(
@@ -74,13 +100,7 @@ async def show_report(
 
     async with reach_run(context.home, run_id) as (servers, _):
         facts = await facts_or_error(servers, run_id, _fields(slices))
-        answers: dict[str, str] = {}
-        if form == "html":
-            from clients.reports.inlined_answers import inlined_answers
-            from clients.reports.text.boxes import Verbosity
-
-            in_full = ending.verbosity is Verbosity.FULL
-            answers = await inlined_answers(servers.database, run_id, in_full=in_full, slice_fields=slices)
+        answers = await _inlined(servers, run_id, ending, slices) if form == "html" else {}
     judged = [meets(gate, facts) for gate in ending.gates]
     code = gated(ExitCode.DONE, judged)
     if form == "json" and output is None:
@@ -93,6 +113,91 @@ async def show_report(
     _write(output, text)
     context.facts({"run_id": run_id, "written": str(output)}, f"{output}: written")
     return code
+
+
+async def show_several(
+    context: Context, run_ids: Sequence[str], ending: EndView, output: Path | None, slices: list[str] | None
+) -> int:
+    """Write several runs as one HTML file."""
+    from clients.reports.html import html_of_several
+
+    read = await _read(context, run_ids, ending, slices)
+    answers = {path: answer for one in read.answers.values() for path, answer in one.items()}
+    text = html_of_several(read.runs, {**answers, **read.shared}, read.pairs)
+    if output is None:
+        print(visible(text), end="", flush=True)
+    else:
+        _write(output, text)
+        context.facts({"run_ids": list(run_ids), "written": str(output)}, f"{output}: written")
+    return read.code
+
+
+async def write_report_folder(
+    context: Context, run_ids: Sequence[str], ending: EndView, folder: Path, slices: list[str] | None
+) -> int:
+    """Write several runs, or one, as a folder of HTML files."""
+    from clients.reports.html import html, html_of_several
+    from clients.reports.several_runs import INDEX, NoReportFolder, file_names, write_folder
+
+    read = await _read(context, run_ids, ending, slices)
+    names = file_names(run_ids)
+    rounds = {f"/optimizations/{run_id}/rounds": one[f"/optimizations/{run_id}/rounds"] for run_id, one in read.answers.items()}
+    texts = {INDEX: html_of_several(read.runs, {**rounds, **read.shared}, read.pairs, names)}
+    for one in read.runs:
+        run_id = one.facts.run_id
+        texts[names[run_id]] = html(one.facts, read.answers[run_id], one.gates, home=INDEX)
+    try:
+        write_folder(folder, texts)
+    except NoReportFolder as error:
+        raise CommandError(f"--folder: {error}") from None
+    except OSError as error:
+        raise CommandError(f"--folder: cannot write {folder}: {error.strerror or error}") from None
+    facts = {"run_ids": list(run_ids), "folder": str(folder), "files": sorted(texts)}
+    context.facts(facts, f"{folder / INDEX}: written, with {len(names)} run{'s' * (len(names) > 1)}")
+    return read.code
+
+
+@dataclass(frozen=True)
+class _Several:
+    """What is read of several runs."""
+
+    runs: Sequence[ReportedRun]
+    answers: Mapping[str, Mapping[str, str]]
+    """Of each run, what its part of the page asks for."""
+    shared: Mapping[str, str]
+    """What the page asks for beside that: the list, and comparisons."""
+    pairs: Sequence[Mapping[str, Any]]
+    code: int
+
+
+async def _read(context: Context, run_ids: Sequence[str], ending: EndView, slices: list[str] | None) -> _Several:
+    from clients.reports.gates import meets
+    from clients.reports.html import ReportedRun
+    from clients.reports.several_runs import compared, listed
+    from clients.reports.text.boxes import Verbosity
+    from clients.runs.lookup import existing_run, reach_run
+    from clients.runs.views.summary import facts_or_error, gated
+
+    async with reach_run(context.home, run_ids[0]) as (servers, _):
+        runs, answers = [], {}
+        for run_id in run_ids:
+            await existing_run(servers, run_id)
+            facts = await facts_or_error(servers, run_id, slices)
+            runs.append(ReportedRun(facts, [meets(gate, facts) for gate in ending.gates]))
+            answers[run_id] = await _inlined(servers, run_id, ending, slices)
+        in_full = ending.verbosity is Verbosity.FULL
+        pairs, shared = await compared(servers.reader, run_ids, in_full=in_full)
+    everything = {path: answer for one in answers.values() for path, answer in one.items()}
+    judged = [gate for one in runs for gate in one.gates]
+    return _Several(runs, answers, listed(everything, run_ids) | shared, pairs, gated(ExitCode.DONE, judged))
+
+
+async def _inlined(servers: Servers, run_id: str, ending: EndView, slices: list[str] | None) -> dict[str, str]:
+    from clients.reports.inlined_answers import inlined_answers
+    from clients.reports.text.boxes import Verbosity
+
+    in_full = ending.verbosity is Verbosity.FULL
+    return await inlined_answers(servers.database, run_id, in_full=in_full, slice_fields=slices)
 
 
 def formatted(

@@ -9,6 +9,7 @@ from clients.demo.judge import judge
 from clients.demo.protocol import ChatRequest, Function, NamedTool
 from clients.demo.reflector import reflect
 from clients.demo.shapes import instance
+from clients.demo.tool_choice import chosen_call, told_by_tools
 from clients.demo.triage import LARGE, SMALL, Occasion, Skill, answer_ticket
 
 OWNER = "ratchet-simulated"
@@ -17,6 +18,7 @@ TRIAGE_LARGE = "simulated-triage-large"
 REFLECTOR = "simulated-reflector"
 ECHO = "simulated-echo"
 JUDGE = "simulated-judge"
+AGENT = "simulated-agent"
 EMBEDDING = "simulated-embedding"
 
 _PROSE_KEY = re.compile(r"reason|rational|expla|why|comment|thought|feedback", re.IGNORECASE)
@@ -85,6 +87,7 @@ CHAT_MODELS: dict[str, Callable[[Ask], str]] = {
     REFLECTOR: _reflector,
     ECHO: _echo,
     JUDGE: lambda ask: judge(ask.request),
+    AGENT: lambda ask: told_by_tools(ask.request),
 }
 MODEL_IDS = (*CHAT_MODELS, EMBEDDING)
 
@@ -92,12 +95,15 @@ MODEL_IDS = (*CHAT_MODELS, EMBEDDING)
 def tool_call(ask: Ask) -> tuple[str, str] | None:
     """The tool to call and its arguments as JSON, or nothing.
 
-    A tool is called if the request forces one, or if the last message is the user's and mentions the tool by its name.
+    A tool is called if the request forces one, or if the last message is the user's and mentions the tool by its name. The
+    simulated agent chooses by descriptions.
     """
     request = ask.request
     functions = [tool.function for tool in request.tools or [] if tool.function is not None]
     if not functions or request.tool_choice == "none":
         return None
+    if request.model == AGENT and request.tool_choice in (None, "auto"):
+        return chosen_call(request, functions)
     chosen = _forced(request, functions) or _mentioned(ask, functions)
     if chosen is None:
         return None

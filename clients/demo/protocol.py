@@ -52,6 +52,7 @@ class Function(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     name: str
+    description: str | None = None
     parameters: dict[str, Any] | None = None
 
 

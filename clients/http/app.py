@@ -39,6 +39,7 @@ from clients.http.routes import (
     codec,
     dataset_uploads,
     datasets,
+    labels,
     marks,
     matrix,
     prompts,
@@ -46,6 +47,7 @@ from clients.http.routes import (
     replays,
     retries,
     run_comparison,
+    run_reports,
     runs,
     sample_files,
     specs,
@@ -174,8 +176,20 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    looking = (streams, runs, trials, matrix, sample_files, replays, run_comparison, audit_entries, datasets, teams)
-    for part in (*looking, start, retries, dataset_uploads, marks, steering, releases, prompts, codec):
+    looking = (
+        streams,
+        runs,
+        trials,
+        matrix,
+        sample_files,
+        replays,
+        run_comparison,
+        run_reports,
+        audit_entries,
+        datasets,
+        teams,
+    )
+    for part in (*looking, start, retries, dataset_uploads, marks, labels, steering, releases, prompts, codec):
         app.include_router(part.router, dependencies=[Depends(BEARER)])
     for router in (specs.router, specs.of_runs):
         app.include_router(router, dependencies=[Depends(BEARER)])

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { h, replace, s, say } from "./dom.js";
+import { lazy } from "./lazy_view.js";
 import { linkTo, navigate, placeOf } from "./router.js";
 import { searchButton } from "./search/palette.js";
 import { report } from "./source.js";
@@ -9,11 +10,16 @@ import { askForToken } from "./views/sign_in.js";
 import * as runView from "./views/run.js";
 import * as runsView from "./views/runs.js";
 
-/** Screens beside the runs, loaded when they are first shown; a report has none of them. */
+/** Screens beside the runs, loaded when they are first shown; a report has its own. */
 const SCREENS = {
   new: () => import("./start/new_run.js"),
   prompts: () => import("./prompts/screen.js"),
   datasets: () => import("./datasets/screen.js"),
+};
+
+const OF_A_REPORT = {
+  runs: () => import("./views/report_runs.js"),
+  comparisons: () => import("./views/report_pair.js"),
 };
 
 const spoken = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
@@ -28,41 +34,23 @@ function announce(text) {
 
 function show() {
   const { steps, options } = placeOf(location.hash);
-  const [kind, id, ...rest] = report && steps.length < 2 ? ["runs", report.run_id] : steps;
+  const [kind, id, ...rest] = report?.run_id && steps.length < 2 ? ["runs", report.run_id] : steps;
   const isRun = kind === "runs" && id;
-  const load = report || !Object.hasOwn(SCREENS, kind ?? "") ? null : SCREENS[kind];
-  const key = isRun ? `run ${id}` : load ? kind : "runs";
+  const screens = report ? OF_A_REPORT : SCREENS;
+  const load = Object.hasOwn(screens, kind ?? "") ? screens[kind] : report ? OF_A_REPORT.runs : null;
+  const key = isRun ? `run ${id}` : load ? kind ?? "runs" : "runs";
+  const inside = isRun ? rest : steps.slice(1);
   if (mounted?.key === key) {
-    mounted.go?.(rest, options);
+    mounted.go?.(inside, options);
   } else {
     mounted?.unmount();
     replace(main);
-    const view = isRun ? runView : load ? loaded(load) : runsView;
-    const handle = view.mount(main, { api, navigate, announce, params: { id }, rest: isRun ? rest : steps.slice(1), options });
+    const view = isRun ? runView : load ? lazy(load) : runsView;
+    const handle = view.mount(main, { api, navigate, announce, params: { id }, rest: inside, options });
     mounted = { key, ...handle };
     if (!first) main.focus();
     first = false;
   }
-}
-
-/** A screen whose module is loaded first; it is mounted where one is by then. */
-function loaded(load) {
-  return {
-    mount(element, context) {
-      let shown = null, gone = false, place = [context.rest, context.options];
-      replace(element, h("div", { class: "card skeleton tall" }));
-      load().then((view) => {
-        if (!gone) shown = view.mount(element, { ...context, rest: place[0], options: place[1] });
-      }, () => gone || replace(element, h("div", { class: "card empty" }, h("p", { class: "problem", role: "alert" }, "This part of the page could not be loaded. Load the page again."))));
-      return {
-        go: (...given) => (shown ? shown.go?.(...given) : (place = given)),
-        unmount() {
-          gone = true;
-          shown?.unmount();
-        },
-      };
-    },
-  };
 }
 
 function frame() {
@@ -70,7 +58,7 @@ function frame() {
   replace(
     app,
     h("header", { class: "top" },
-      h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": report ? "Ratchet, the run" : "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
+      h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": report?.run_id && !report.home ? "Ratchet, the run" : "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
       report ? h("span", { class: "places soft" }, "Report") : h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs"), h("a", { href: linkTo(["prompts"]) }, "Prompts"), h("a", { href: linkTo(["datasets"]) }, "Datasets")),
       report ? null : searchButton({ api, navigate }),
       themeButton(),

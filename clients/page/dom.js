@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const REFUSED = new Set(["innerHTML", "outerHTML", "srcdoc", "style"]);
 const SAFE_IMAGE = /^(\/v1\/private\/files\/[0-9a-f]{64}$|data:image\/(png|jpeg|gif|webp);base64,)/;
-const SAFE_LINK = /^(#|\/(?!\/)|https?:\/\/)/;
+const SAFE_LINK = /^(#|\/(?!\/)|https?:\/\/|[\w-]+\.html(#|$))/; // the last are files of a report beside each other
 
 /** An HTML element: `h("a", {href: "#/", class: "soft", onclick: go}, "Runs")`. Children: text, nodes, arrays; null is nothing. */
 export function h(tag, attributes, ...children) {

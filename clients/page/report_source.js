@@ -2,7 +2,10 @@
 
 export const isLive = false;
 
-/** `run_id`, `written_at`, `gates`, `figures`, `edits`, and the server's `answers` as they were then. */
+/**
+ * `written_at`, the server's `answers` as they were then, and `runs` by their ids with `gates`, `figures` and `edits`. Where it is
+ * about one of them, its `run_id`; where it is one file of several, `home` or `files`, which name the others; and `pairs`.
+ */
 export const report = JSON.parse(document.getElementById("report").textContent);
 
 /** Where an image of a sample is shown from, by its sha256; null where the file has it not inside. */
@@ -11,6 +14,9 @@ export const imageAt = (digest) => report.answers[`/files/${digest}`] ?? null;
 const PARTS = new Set(["offset", "limit", "only", "before"]); // these choose from an answer
 const SAME = new Set(["spec", "since", "trials"]); // these would shorten or lengthen it
 const LEFT_OUT = "This report does not have that. With --verbosity full it holds more; the page of the run has it all.";
+
+/** There is no server from which anything could be kept. */
+export const addressOf = () => "#";
 
 /** As `fetch` would answer. */
 export async function request(path, { method = "GET" } = {}) {
@@ -26,7 +32,7 @@ const answered = (status, body) => new Response(JSON.stringify(body), { status }
 function keyOf(place, query) {
   const manyCandidates = place.endsWith("/slices/scores"); // the file has those of all
   const named = [...query].filter(([name]) => !PARTS.has(name) && !SAME.has(name) && !(manyCandidates && name === "candidate"));
-  return named.length ? `${place}?${named.map(([name, value]) => `${name}=${value}`).sort().join("&")}` : place;
+  return named.length ? `${place}?${named.sort(([one], [other]) => (one < other ? -1 : Number(one > other))).map(([name, value]) => `${name}=${value}`).join("&")}` : place;
 }
 
 function partOf(answer, query) {

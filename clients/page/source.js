@@ -11,5 +11,8 @@ const BASE = "/v1/private";
 /** Where an image of a sample is shown from, by its sha256. */
 export const imageAt = (digest) => `${BASE}/files/${digest}`;
 
+/** Where a browser finds a path, for what it keeps as a file. */
+export const addressOf = (path) => BASE + path;
+
 /** Ask for a path; a response as of `fetch`. */
 export const request = (path, options) => fetch(BASE + path, options);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -227,20 +227,29 @@ class Run:
 
     async def __aiter__(self) -> AsyncIterator[EventDict]:
         """Every event from the first on, until the run is over: `type`, `payload`, `created_at`."""
-        after, over = 0, False
-        while True:
-            page = await asyncio.wrap_future(self._engine.begin(self._events(after)))
+        after = 0
+        while page := await asyncio.wrap_future(self._engine.begin(self._events(after))):
             for event in page:
                 after = event.id
                 yield cast("EventDict", event.model_dump(mode="json", exclude={"key", "run_id"}))
-            if not page and over:
-                return
-            if not page:
-                over = self._attended.done()
-                await asyncio.sleep(0 if over else SECONDS_BETWEEN_LOOKS)
+
+    def __iter__(self) -> Iterator[EventDict]:
+        """The same where no loop is running; waits for each event."""
+        after = 0
+        while page := self._engine.run(self._events(after)):
+            for event in page:
+                after = event.id
+                yield cast("EventDict", event.model_dump(mode="json", exclude={"key", "run_id"}))
 
     async def _events(self, after: int) -> list[EventRow]:
-        return await (await self._engine.servers()).reader.events.after(self.id, after=after, limit=EVENTS_A_PAGE)
+        """Those that came after that one, waited for; none when the run is over."""
+        reader = (await self._engine.servers()).reader
+        while True:
+            over = self._attended.done()
+            page = await reader.events.after(self.id, after=after, limit=EVENTS_A_PAGE)
+            if page or over:
+                return page
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
     # -- what may be asked of it ------------------------------------------------------------------------------------------
 

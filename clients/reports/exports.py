@@ -26,7 +26,7 @@ _FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]")
 
 async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
     """The CSV, a page of answers at a time: one line per answer and score."""
-    yield _lines([COLUMNS])
+    yield csv_lines([COLUMNS])
     offset = 0
     while True:
         page = await reader.trials.page(run_id, offset=offset, limit=PAGE)
@@ -46,7 +46,7 @@ async def _answers(reader: StoreReader, trial: Trial) -> AsyncIterator[str]:
         )
         if page is None or not page.items:
             return
-        yield _lines([row for item in page.items for row in _scores(trial, item)])
+        yield csv_lines([row for item in page.items for row in _scores(trial, item)])
         offset += len(page.items)
 
 
@@ -54,12 +54,13 @@ def _scores(trial: Trial, item: ItemRow) -> list[list[Any]]:
     before: list[Any] = [trial.run_id, trial.candidate_id, trial.purpose, trial.round, trial.split]
     before += [item.item_id, item.replicate, item.status, item.passed]
     after: list[Any] = [item.tokens, item.cost, item.latency_ms, item.ttft_ms, item.error, item.feedback]
-    after += [_json(item.input), _json(item.expected), _json(item.output), item.reused_from]
+    after += [json_text(item.input), json_text(item.expected), json_text(item.output), item.reused_from]
     scores: list[tuple[str, float | None]] = [*item.scores.items()] or [("", None)]
     return [[*before, name, score, *after] for name, score in scores]
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Text as it is, all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -71,7 +72,8 @@ def _plain(cell: Any) -> Any:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _lines(rows: Iterable[Iterable[Any]]) -> str:
+def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV in which no cell is taken for a formula."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerows([[_plain(cell) for cell in row] for row in rows])

@@ -40,6 +40,7 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
             "Spent",
             f"{spend.cost:.4g}, {spend.tokens:,} tokens, {counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
         ),
+        ("Prices", facts.versions.get("prices", "")),
         ("Counted", counted_text(facts)),
         ("In part", parts_text(facts)),
         ("Lost rounds", lost_rounds_text(facts)),

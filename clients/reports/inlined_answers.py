@@ -32,6 +32,7 @@ from store.connection import Database
 from store.read.candidates import StoredCandidate
 from store.read.reader import StoreReader
 from store.read.rows import RejectionPage, RunDetail, RunReport, TrialDetail, TrialInFull
+from store.read.samples.comparisons import ComparedSample
 from workflows.model.spec.release import ReleaseState
 from workflows.model.trial import SEARCHING, Purpose
 
@@ -44,7 +45,7 @@ LARGEST_IMAGES_MB: Final = 8
 """Of images of samples, all together; what is larger is left out."""
 _NAMED_IMAGE: Final = re.compile(r'"\$file": ?"sha256:([0-9a-f]{64})"')
 LARGEST_MB: Final = 32
-"""Of candidates; a browser would take long to open more."""
+"""Of candidates, or of answers with their traces; a browser would take long to open more."""
 
 _RELEASES: Final = TypeAdapter(tuple[ReleaseState, ...])
 _TRIAL: Final = TypeAdapter(TrialDetail)
@@ -158,8 +159,20 @@ async def _comparisons(reader: StoreReader, report: RunReport, samples: int) -> 
         if not samples:
             compared = compared.model_copy(update={"items": ()})
         option = f"&purpose={purpose.value}" if purpose is not None else ""
-        found[f"/comparison?against={baseline}&candidate={best}{option}"] = _json(compared)
+        told = _json(compared)
+        if len(told) > LARGEST_MB * 2**20:
+            told = _json(compared.model_copy(update={"items": tuple(map(_without_traces, compared.items))}))
+        found[f"/comparison?against={baseline}&candidate={best}{option}"] = told
     return found
+
+
+def _without_traces(sample: ComparedSample) -> ComparedSample:
+    """A sample whose answers do not tell how they came about."""
+    sides = {
+        name: tuple(answer.model_copy(update={"trace": None}) for answer in getattr(sample, name))
+        for name in ("baseline_answers", "candidate_answers")
+    }
+    return sample.model_copy(update=sides)
 
 
 async def _slices(reader: StoreReader, report: RunReport, fields: Sequence[str] | None) -> dict[str, str]:

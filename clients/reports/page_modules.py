@@ -16,10 +16,15 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "page"
 ENTRY: Final = "app.js"
 IN_A_REPORT: Final = {"source.js": "report_source.js"}
 """Modules that another one stands in for."""
+NOT_IN_A_REPORT: Final = frozenset(
+    {"start/new_run.js", "prompts/screen.js", "datasets/screen.js", "labels/screen.js", "views/matrix.js"}
+)
+"""Modules that are loaded when they are first shown, which takes a server. The others are in the report."""
 
 _IMPORT: Final = re.compile(
     r'^import (?:\* as (?P<all>\w+)|\{ (?P<names>[\w, ]+) \}) from "(?P<module>\.{1,2}/[\w./]+)";\n', re.M
 )
+_LATE: Final = re.compile(r'\bimport\("(?P<module>\.{1,2}/[\w./]+)"\)')
 _EXPORT: Final = re.compile(r"^export (?P<what>(?:async )?(?:function\*?|const|class) (?P<name>\w+))", re.M)
 _LEFT: Final = re.compile(r"^(?:import|export)\b.*", re.M)
 _SHEET: Final = re.compile(r'<link rel="stylesheet" href="/page/([^"]+)">')
@@ -33,12 +38,16 @@ def page_script() -> str:
     """Put all modules that a report needs into one script."""
     texts = {ENTRY: ""}
     needs: dict[str, set[str]] = {}
+    shown_late: set[str] = set()
     while missing := texts.keys() - needs.keys():
         for module in sorted(missing):
             text = (PAGE / module).read_text(encoding="utf-8")
             needs[module] = {_resolved(module, found["module"]) for found in _IMPORT.finditer(text)}
             texts[module] = _as_function(module, text)
-            texts |= dict.fromkeys(needs[module] - texts.keys(), "")
+            late = {_resolved(module, found["module"]) for found in _LATE.finditer(text)} - NOT_IN_A_REPORT
+            shown_late |= late
+            texts |= dict.fromkeys((needs[module] | late) - texts.keys(), "")
+    needs[ENTRY] |= shown_late  # it may show them at once
     in_order = TopologicalSorter(needs).static_order()
     return "\n".join(["const modules = {};", *(texts[module] for module in in_order)])
 
@@ -61,7 +70,11 @@ def _as_function(module: str, text: str) -> str:
         names = found["all"] or f"{{ {found['names'].replace(' as ', ': ')} }}"
         return f'const {names} = modules["{_resolved(module, found["module"])}"];\n'
 
-    inside = _EXPORT.sub(lambda found: found["what"], _IMPORT.sub(imported, text))
+    def late(found: re.Match[str]) -> str:
+        path = _resolved(module, found["module"])
+        return found[0] if path in NOT_IN_A_REPORT else f'Promise.resolve(modules["{path}"])'
+
+    inside = _EXPORT.sub(lambda found: found["what"], _LATE.sub(late, _IMPORT.sub(imported, text)))
     if left := _LEFT.search(inside):
         raise NotUnderstood(f"{module}: {left[0]}")
     return f'modules["{module}"] = (() => {{\n{inside}return {{ {exported} }};\n}})();\n'

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
@@ -17,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.reports.facts import RunFacts, looks_further
 from clients.reports.load import facts_of, request_in_force
+from clients.reports.text.batches_text import batch_text
 from clients.reports.text.boxes import Verbosity
 from clients.reports.text.first_look import first_look_lines
 from clients.reports.text.live import LiveDisplay, PlainDisplay
@@ -197,11 +199,14 @@ class RunFollower:
         self.display.measured(facts)
 
     async def _who_is_missing(self) -> str:
-        """Which of the run's task queues nobody serves, neither others nor, once they are up, workers of ours."""
+        """Which of the run's task queues nobody serves, neither others nor, once they are up, workers of ours; else which batch
+        of a provider is waited for."""
         run = await known_run(self.servers, self.run_id)
         missing = [queue for queue in await waits_of(self.servers, run) if queue not in self._own_queues]
         if not missing or run.execution is None:
-            return ""
+            batches = [one for one in await self.servers.reader.batches.waiting(self.run_id) if one.state != "lost"]
+            more = f", and {len(batches) - 1} more" if len(batches) > 1 else ""
+            return f"waits for batch {batch_text(batches[0], datetime.now(UTC))}{more}" if batches else ""
         if self.request is not None:
             unserved = await unserved_activities(self.servers.client, self.request)
             if unserved:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from activities.datasets import DatasetError, ingest
+from activities.endpoints.endpoint_policy import OperatorLists
+from activities.preparing.default_prices import default_prices
 from activities.preparing.factor_files import FactorFiles
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.findings import Checked, in_the_spec, with_size
@@ -19,7 +22,7 @@ from clients.runs.identity import by_dataset_id, plugin_task_queue, run_id_of
 from clients.runs.service.run_code import RunCode
 from clients.runs.service.servers import Servers, once_back, task_queue
 from clients.runs.service.workers import PluginCode
-from clients.settings import dataset_settings
+from clients.settings import dataset_settings, operator_settings
 from store.read.access.teams import DEFAULT_TEAM
 from store.write.access.teams import Teams
 from store.write.datasets import Datasets
@@ -104,7 +107,8 @@ async def _with_its_prompt(servers: Servers, path: Path, request: OptimizationRe
         read = await with_stored_prompt(request, servers.database_url)
     except UnusablePrompt as error:
         raise CommandError(f"{path}: {error}") from None
-    problems = check_request(read)
+    prices = await asyncio.to_thread(default_prices, read, OperatorLists(operator_settings()))
+    problems = check_request(prices.given_to(read))
     if problems:
         raise CommandError("\n".join([f"{path} cannot be run:", *(f"{path}: {problem}" for problem in problems)]))
     return read

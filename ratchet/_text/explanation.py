@@ -24,6 +24,8 @@ PATTERNS = {
     "at most 100 characters",
     r"^[A-Za-z_][\w.-]{0,63}$": "is no name for a score; start with a letter or _, go on with letters, digits and _ . -, "
     "at most 64 characters",
+    r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$": "is no name for a tool; start with a letter or _, go on with letters, digits, _ and -, "
+    "at most 64 characters",
     r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$": "is no name for a flag; start with a letter or _, go on with letters, digits and "
     "_ . -, at most 64 characters",
     r"^\S(.{0,198}\S)?$": "is no name of a person; write it on one line, without blanks around it, at most 200 characters",
@@ -141,7 +143,7 @@ def _is_tag(location: tuple[int | str, ...], index: int) -> bool:
         return index >= 2 and step in _UNIONS and not _names_a_field(location, index)
     if before[0] in ("sections", "parameters") and index == 2:
         return True
-    if before[0] == "target" and before[-2:-1] == ("messages",) and isinstance(before[-1], int):
+    if before[0] == "target" and before[-2:-1] in {("messages",), ("tools",)} and isinstance(before[-1], int):
         return True
     if before[0] == "optimizer" and before[2:] == ("proposer",):
         return True

@@ -12,6 +12,7 @@ from store.read.dataset_items import DatasetItemReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
 from store.read.finds import FindReader
+from store.read.labels import LabelReader
 from store.read.marks import MarkReader
 from store.read.outlines import OutlineReader
 from store.read.prompt_runs import PromptRunReader
@@ -23,6 +24,7 @@ from store.read.samples.matrix import MatrixReader
 from store.read.samples.slice_scores import SliceScoreReader
 from store.read.samples.slices import SliceReader
 from store.read.trials import TrialReader
+from store.read.waiting_batches import BatchReader
 
 
 class StoreReader:
@@ -33,6 +35,7 @@ class StoreReader:
         self.trials = TrialReader(database)
         self.candidates = CandidateReader(database)
         self.outlines = OutlineReader(database)
+        self.batches = BatchReader(database)
         self.comparisons = ComparisonReader(database)
         self.matrix = MatrixReader(database)
         self.slices = SliceReader(database)
@@ -43,6 +46,7 @@ class StoreReader:
         self.prompt_runs = PromptRunReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)
+        self.labels = LabelReader(database)
         self.marks = MarkReader(database)
         self.finds = FindReader(database)
         self.access_tokens = AccessTokenReader(database)

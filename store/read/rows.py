@@ -375,53 +375,6 @@ class WireEvent:
     created_at: datetime
 
 
-class DatasetVersion(Payload):
-    """A name that a dataset was added under."""
-
-    name: str
-    version: int
-    created_at: datetime
-
-
-class ValueCount(Payload):
-    """A value and how many samples have it."""
-
-    value: Any
-    samples: int
-
-
-class DatasetRow(Payload):
-    dataset_id: str
-    name: str
-    count: int
-    created_at: datetime
-    runs: int
-    """How many runs use it."""
-    versions: tuple[DatasetVersion, ...] = ()
-
-
-class DatasetDetail(DatasetRow):
-    """A dataset with what its samples have in common; of every list the most frequent."""
-
-    used_by: tuple[str, ...]
-    total_weight: float
-    input_fields: tuple[ValueCount, ...]
-    expected: tuple[ValueCount, ...]
-    tags: tuple[ValueCount, ...]
-    splits: tuple[ValueCount, ...]
-    """Those that samples name; none where they name none."""
-
-
-class SampleView(Payload):
-    position: int
-    item_id: str
-    item_hash: str
-    input: Any
-    expected: Any
-    weight: float
-    tags: tuple[str, ...]
-
-
 class DrawnSplit(Payload):
     """The samples that trials of a run were measured on."""
 

@@ -15,6 +15,7 @@ from store.write.limits.budgets import limits_in, write_balance
 from store.write.overlays import configuration_in
 from store.write.reused_answers import copy_from_other_runs
 from store.write.suites import suite_in
+from store.write.turns import forget_turns
 from store.write.unscored_answers import load_unscored
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.limits import AdjustedLimits
@@ -132,7 +133,8 @@ class Outcomes:
         they took was paid in vain, and the books of the `lease` say so.
         """
         if lease is None:
-            async with self._database.connection() as connection:
+            opened = self._database.transaction if suite.target.keeps_turns else self._database.connection
+            async with opened() as connection:
                 return await _insert(connection, shard, suite, outcomes, kept)
         key, balance = lease
         async with self._database.transaction() as connection:
@@ -190,6 +192,7 @@ async def _insert(
         )
         if len(stored) < len(new):
             second = await _second(connection, shard, suite, new)
+        await forget_turns(connection, shard, suite, new)
     were_kept = [outcome for outcome in first.values() if outcome.was_kept]
     if were_kept:
         pairs = [outcome.item_hash for outcome in were_kept], [outcome.replicate for outcome in were_kept]

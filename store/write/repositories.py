@@ -17,10 +17,12 @@ from store.write.overlays import Overlays
 from store.write.proposals import ModelAnswers, Proposals
 from store.write.releases import Releases
 from store.write.runs import Runs
+from store.write.sent_batches import SentBatches
 from store.write.served_times import ServedTimes
 from store.write.suites import Suites
 from store.write.test_split import HeldBackSplits
 from store.write.trials import Trials
+from store.write.turns import Turns
 from store.write.unscored_answers import UnscoredAnswers
 
 
@@ -34,7 +36,9 @@ class Store:
         self.held_back_splits = HeldBackSplits(database)
         self.trials = Trials(database)
         self.outcomes = Outcomes(database)
+        self.turns = Turns(database)
         self.unscored_answers = UnscoredAnswers(database)
+        self.sent_batches = SentBatches(database)
         self.budgets = Budgets(database)
         self.proposals = Proposals(database)
         self.model_answers = ModelAnswers(database)

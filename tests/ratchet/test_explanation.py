@@ -143,7 +143,10 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     # target
     ({"target": "x"}, f'target: {A_MAPPING} (is "x")'),
     ({"target": {}}, "target: needs kind, which says what it is; add it"),
-    ({"target": {"kind": "oracle"}}, "target: has kind 'oracle'; use one of 'chat', 'http', 'python', 'activity', 'external'"),
+    (
+        {"target": {"kind": "oracle"}},
+        "target: has kind 'oracle'; use one of 'chat', 'agent', 'http', 'python', 'activity', 'external'",
+    ),
     ({"target": {"kind": "chat", "messages": []}}, "target.messages: is empty; add at least one entry"),
     ({"target": {"kind": "chat", "messages": "hi"}}, 'target.messages: must be a list (is "hi")'),
     (

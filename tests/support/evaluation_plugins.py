@@ -177,8 +177,8 @@ def misbehaving(configuration: Mapping[str, Any], sample: Sample, context: Exper
             raise asyncio.CancelledError
         case "nothing":
             return None
-        case "number":
-            return 42
+        case "class":
+            return Output
         case "nan":
             return Output("x", cost=math.nan)
         case "nan inside":
@@ -412,3 +412,27 @@ class IndexOnly:
 
 
 index_only = IndexOnly()
+
+
+def look_up(word: str, sample: Sample, times: int = 1) -> dict[str, Any]:
+    """A tool: what it is told, and what else it is given."""
+    calls.append(f"look_up {word}")
+    if word == "nothing":
+        raise KeyError("nothing")
+    return {"found": word.upper() * times, "for": sample.id}
+
+
+async def book(room: str, idempotency_key: str | None, context: ExperimentContext) -> str:
+    """A tool with effects."""
+    calls.append(f"book {room} {idempotency_key}")
+    return f"booked {room} for {context.run_id}"
+
+
+def dies(word: str) -> str:
+    """A tool that kills its process."""
+    os._exit(3)
+
+
+def pid_of(word: str) -> int:
+    """A tool that says in which process it runs."""
+    return os.getpid()

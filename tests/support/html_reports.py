@@ -33,4 +33,10 @@ class HtmlReport(HTMLParser):
     @property
     def figures(self) -> dict[str, str]:
         """Its figures by their names."""
-        return dict(self.data["figures"])
+        return dict(self.words["figures"])
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What it says of its run beside the server's answers."""
+        words: dict[str, Any] = self.data["runs"][self.data["run_id"]]
+        return words

@@ -11,8 +11,7 @@ from workflows.model.spec.objective import Objective
 from workflows.model.spec.scorer_options import Scorer
 from workflows.model.spec.scorers.matches import ExactScorer
 from workflows.model.spec.scorers.python import PythonScorer
-from workflows.model.spec.targets.chat import ChatTarget
-from workflows.model.spec.targets.http import HttpTarget
+from workflows.model.spec.target_options import Target
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Purpose, ShardInput, Split, TrialInput
@@ -36,7 +35,7 @@ def misbehaviours(*how: str) -> list[Sample]:
     return [Sample(f"s{n}", {"how": one}, one) for n, one in enumerate(how)]
 
 
-def suite(target: PythonTarget | ChatTarget | HttpTarget | str, **more: Any) -> EvaluationSuite:
+def suite(target: Target | str, **more: Any) -> EvaluationSuite:
     """A suite for a target, or for a plug-in of this name, scored by exact equality unless told otherwise."""
     if isinstance(target, str):
         target = PythonTarget(kind="python", ref=plugin(target))

@@ -59,7 +59,12 @@ class WorkerProcess:
     @property
     def serves(self) -> bool:
         """Whether it says so."""
-        return self._log.exists() and '"serving"' in self._log.read_text()
+        return self.served > 0
+
+    @property
+    def served(self) -> int:
+        """How often it has said so."""
+        return self._log.read_text().count('"serving"') if self._log.exists() else 0
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
         if self._process is None:

@@ -16,6 +16,7 @@ from workflows.model.run.clock import RunClock
 from workflows.model.run.decisions import Reference
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.run.team_rest import TeamRest
+from workflows.model.spec.batch_options import BatchRules
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.spec.targets.external import ActivityCalls, ExperimentRules
 
@@ -125,6 +126,8 @@ class TrialInput(Payload):
     """Set when the samples are answered by somebody else's activity."""
     experiment: ExperimentRules | None = None
     """Set when an external runner runs the trial."""
+    batches: BatchRules | None = None
+    """Set when the samples are answered by batches of a provider."""
     resumed: Resumed | None = None
 
     @property

@@ -124,6 +124,8 @@ class RunState:
             configuration = prepared.read.configuration
             self.request = self.request.model_copy(update={"configuration": configuration, "prompt": prompt})
             self._admission = Admission(self.request.factors_in_play)
+        if prepared.prices:
+            self.request = self.request.model_copy(update={"prices": {**prepared.prices, **self.request.prices}})
         self.prepared = prepared.model_copy(update={"read": None})
         self.plan = prepared.plan
 

@@ -171,6 +171,9 @@ class TrialRuns:
             concurrent_trials=side_by_side,
             activity=target.calls(execution.sample_timeout) if asks_the_target else None,
             experiment=target.rules() if asks_the_target else None,
+            batches=target.batch_rules(execution.batches, rest_directly=execution.mode == "auto")
+            if asks_the_target and execution.mode != "direct"
+            else None,
         )
 
     def _deadline(self, purpose: Purpose) -> datetime | None:

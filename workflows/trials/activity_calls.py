@@ -16,8 +16,8 @@ class Portion:
         self.answers: list[GivenAnswer] = []
         self.calls = 0
         """Made so far, a sample each; one that fails and is made again is two."""
-        self.lost_with_worker = 0
-        """Of these, how many had a worker that was lost: they may have been paid for, and were made again."""
+        self.never_told = 0
+        """Of these, of how many no end was heard: they may have been paid for, and were made again."""
         self._holders = [] if loaded.holder is None else [loaded.holder]
 
     def next_holder(self) -> str:
@@ -28,7 +28,7 @@ class Portion:
     @property
     def lost(self) -> int:
         """What a budget does not account for."""
-        return 0 if self._holders else self.lost_with_worker
+        return 0 if self._holders else self.never_told
 
     @property
     def settlement(self) -> CallsSettlement | None:

@@ -192,12 +192,12 @@ class ByActivity:
             else:
                 encoding = returned.payload.metadata.get("encoding", b"")
                 return answers_in(encoding, returned.payload.data, batch, listed=self._calls.batch > 1)
-            if _is_lost_with_its_worker(cause):
-                portion.lost_with_worker += len(batch)
-            else:
+            if not _is_lost_with_its_worker(cause):
                 own_errors += 1
                 if own_errors >= self._calls.attempts or self._is_final(cause):
                     return self._without_answer(cause, batch)
+            if _was_never_told(cause):
+                portion.never_told += len(batch)
             wanted = cause.next_retry_delay if isinstance(cause, ApplicationError) else None
             await workflow.sleep(wanted or pause)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -288,6 +288,11 @@ class ByActivity:
                 summary=f"{asked.shard.candidate_id}: score {which}",
                 **SCORE_ANSWERS,
             )
+
+
+def _was_never_told(cause: BaseException) -> bool:
+    """Whether the call may have been answered: what a worker cannot tell the server in time is asked for once more."""
+    return isinstance(cause, TimeoutError) or _is_lost_with_its_worker(cause)
 
 
 def _is_lost_with_its_worker(cause: BaseException) -> bool:

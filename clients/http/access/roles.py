@@ -81,7 +81,8 @@ _READ = (
         ("GET", f"{RUN}/{part}")
         for part in (
             *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "matrix", "matrix/answers"),
-            *("outline", "rejections", "releases", "replay", "rounds", "slices", "slices/scores", "spec"),
+            *("questions", *(f"questions/{{question_id}}{part}" for part in ("", "/agreement", "/items", "/labels"))),
+            *("outline", "rejections", "releases", "replay", "report", "rounds", "slices", "slices/scores", "spec"),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )
     ),
@@ -96,6 +97,11 @@ _STEER = {
     ("POST", f"{RUN}/marks"): "mark",
     ("PUT", f"{RUN}/marks/{{number}}"): "mark",
     ("DELETE", f"{RUN}/marks/{{number}}"): "unmark",
+    ("POST", f"{RUN}/questions"): "ask",
+    ("DELETE", f"{RUN}/questions/{{question_id}}"): "remove question",
+    ("PUT", f"{RUN}/questions/{{question_id}}/items/{{position}}/label"): "label",
+    ("DELETE", f"{RUN}/questions/{{question_id}}/items/{{position}}/label"): "unlabel",
+    ("POST", f"{RUN}/questions/{{question_id}}/dataset"): "store dataset",
 }
 
 RULES: Final[Mapping[tuple[str, str], PathRule]] = {

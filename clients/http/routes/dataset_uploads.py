@@ -10,7 +10,7 @@ from pydantic import Field
 from activities.datasets import DatasetError, InlineItems, ingest
 from clients.http.access.callers import CalledBy
 from clients.http.access.roles import DATASETS
-from clients.http.backend import NO_CONTROLS, Served
+from clients.http.backend import NO_CONTROLS, Backend, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.settings import dataset_settings
@@ -51,19 +51,14 @@ router = APIRouter(prefix=DATASETS, tags=["datasets"], route_class=DatasetRoute)
 @router.post("", operation_id="storeDataset", status_code=201, responses=responses(409, 413))
 async def store_dataset(sent: SentDataset, backend: Served, caller: CalledBy) -> StoredDataset:
     """Store samples as the newest version of a name; a spec names them by `dataset: {name: NAME}`, or `NAME@VERSION`."""
-    if "@" in sent.name:
-        raise Refused(422, "name: has an @, which is put before the number of a version; leave it out", "name")
-    datasets = Datasets(backend.database)
-    newest = await datasets.named(sent.name)
-    if newest is not None and not await backend.reader.teams.has_dataset(caller.team, newest):
-        raise Refused(409, f"name: {sent.name!r} is taken; give the dataset another one", "name")
+    await refuse_taken(backend, sent.name, caller.team)
     source = InlineItems(sent.items, name=sent.name)
     try:
         found = await ingest(backend.database, source, sent.name, largest_mb=dataset_settings().largest_dataset_mb)
     except DatasetError as error:
         raise Refused(422, str(error), "items") from None
     await Teams(backend.database).claim_dataset(found.dataset_id, caller.team)
-    version = await datasets.version_of(sent.name, found.dataset_id)
+    version = await Datasets(backend.database).version_of(sent.name, found.dataset_id)
     return StoredDataset(
         dataset_id=found.dataset_id,
         name=sent.name,
@@ -71,3 +66,12 @@ async def store_dataset(sent: SentDataset, backend: Served, caller: CalledBy) ->
         count=found.count,
         duplicates_dropped=found.duplicates_dropped,
     )
+
+
+async def refuse_taken(backend: Backend, name: str, team: str) -> None:
+    """Pass where a team may store a dataset under a name."""
+    if "@" in name:
+        raise Refused(422, "name: has an @, which is put before the number of a version; leave it out", "name")
+    newest = await Datasets(backend.database).named(name)
+    if newest is not None and not await backend.reader.teams.has_dataset(team, newest):
+        raise Refused(409, f"name: {name!r} is taken; give the dataset another one", "name")

@@ -13,7 +13,7 @@ from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_names import no_dataset
 from store.read.dataset_items import DatasetCopies, DatasetDifference, DatasetPage, DatasetUse, SamplePage
-from store.read.rows import DatasetDetail
+from store.read.datasets import DatasetDetail
 
 router = APIRouter(prefix="/v1/private/datasets", tags=["datasets"])
 

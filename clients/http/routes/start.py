@@ -11,6 +11,8 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from activities.endpoints.endpoint_policy import OperatorLists
+from activities.preparing.default_prices import default_prices
 from activities.preparing.factor_files import FactorFileMissing, FactorFiles, keep_factor_files
 from activities.preparing.request_check import Busy, problems_of
 from clients.http.access.audited_requests import Noted
@@ -24,6 +26,7 @@ from clients.http.spec_contents import SpecContents
 from clients.runs.answered_run import NotRescored, answered_run
 from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
+from clients.settings import operator_settings
 from clients.wire import Started
 from ratchet._formats.canonical import NotCanonical
 from store.read.access.access_tokens import Role
@@ -148,7 +151,8 @@ async def _started_once(backend: Backend, found: SpecContents, response: Respons
 async def refuse_problems(request: OptimizationRequest) -> None:
     """Refuse a spec with what is wrong with it by itself."""
     try:
-        problems = await problems_of(request)
+        prices = await asyncio.to_thread(default_prices, request, OperatorLists(operator_settings()))
+        problems = await problems_of(prices.given_to(request))
     except Busy as busy:
         raise Refused(503, str(busy), retry_after=1) from None
     if problems:

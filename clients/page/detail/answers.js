@@ -1,8 +1,11 @@
 // One sample with what both sides answered, side by side.
 
+import { copyButton } from "../copy_button.js";
 import { h } from "../dom.js";
 import { cost, milliseconds, plain, score, whole } from "../format.js";
 import { imagesOf } from "./images.js";
+import { traceView } from "./trace.js";
+import { turnsOf } from "./turns.js";
 
 const LONGEST = 20_000; // characters of one text that are drawn at once
 
@@ -50,6 +53,7 @@ function answerOf(answer, several, said) {
     answer.feedback && !scores.some(([name]) => answer.score_details[name]?.reason === answer.feedback) ? block("Feedback", answer.feedback) : null,
     answer.printed ? block("Printed", answer.printed) : null,
     scores.length ? h("dl", { class: "scores" }, scores.map(([name, value]) => scoreOf(name, value, answer.score_details[name]))) : null,
+    turnsOf(answer.trace) ?? traceView(answer.trace),
     said,
   );
 }
@@ -58,17 +62,18 @@ function scoreOf(name, value, details) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { class: "number" }, score(value)), details?.reason ? h("span", { class: "soft" }, ` ${details.reason}`) : null));
 }
 
+/** A text below its name. */
 export function block(name, text) {
   const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   return h("div", { class: "text-block" },
-    h("p", { class: "block-name" }, name),
+    h("div", { class: "block-head" }, h("p", { class: "block-name" }, name), copyButton(text, name.toLowerCase())),
     h("pre", { tabindex: "0", role: "group", "aria-label": name }, shown),
     text.length > LONGEST ? h("p", { class: "soft" }, `${whole(text.length - LONGEST)} more characters; the API has them all.`) : null,
   );
 }
 
 /** Text as it is; an object with one text in it as that text, named; all else as JSON. */
-function readable(value) {
+export function readable(value) {
   const fields = value !== null && typeof value === "object" && !Array.isArray(value) ? Object.entries(value) : [];
   if (fields.length && fields.every(([, field]) => typeof field === "string")) {
     return fields.length === 1 ? fields[0][1] : fields.map(([name, text]) => `${name}: ${text}`).join("\n");

@@ -87,7 +87,7 @@ function timeAxis(x, width) {
   const unit = [86400, 3600, 60, 1].find((seconds) => x.high >= seconds * 2) ?? 1;
   const inUnits = { low: 0, high: x.high / unit };
   return [
-    ticks(inUnits, Math.max(2, Math.floor(width / 90))).map((tick) => s("text", { class: "tick middle", x: x.at(tick * unit), y: HEIGHT - BOTTOM + 18 }, duration(tick * unit))),
+    ticks(inUnits, Math.max(2, Math.floor(width / 90))).filter((tick, place, all) => place === 0 || duration(tick * unit) !== duration(all[place - 1] * unit)).map((tick) => s("text", { class: "tick middle", x: x.at(tick * unit), y: HEIGHT - BOTTOM + 18 }, duration(tick * unit))),
     s("text", { class: "axis middle", x: (LEFT + width) / 2, y: HEIGHT - 2 }, "since the start"),
   ];
 }

@@ -16,14 +16,12 @@ const ROUNDS = 1000;
 
 export function mount(element, { run, api, navigate, announce, options: given }) {
   let options = given;
-  let closing = [];
+  let pair = null;
   const steps = ["runs", run.id, "compare"];
   const chooser = h("div", { class: "choices" });
-  const body = h("div", { class: "compared" });
-  const samples = h("section", { class: "card", "aria-label": "Sample by sample" });
-  replace(element, h("h2", {}, "Compared with another run"), chooser, body, samples);
+  const place = h("div", {});
+  replace(element, h("h2", {}, "Compared with another run"), chooser, place);
   const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
-  let shown = null;
 
   const giveUp = reading(chooser, (signal) => api.get("/optimizations", { query: { limit: OFFERED }, signal }), ({ items }) => {
     const others = items.filter((one) => one.optimization_id !== run.id && one.best_candidate_id);
@@ -37,24 +35,31 @@ export function mount(element, { run, api, navigate, announce, options: given })
 
   function draw() {
     const other = options.get("with");
-    if (!other) {
-      replace(body, h("p", { class: "soft" }, "Runs can be compared that share samples: the same dataset and split."));
-      return replace(samples);
-    }
-    if (other !== shown) {
-      closing.forEach((close) => close());
-      shown = other;
-      replace(samples);
-      const query = new URLSearchParams([["of", other], ["of", run.id]]);
-      closing = [reading(body, (signal) => api.get(`/comparison?${query}`, { signal }), (found) => drawCompared(found, other))];
-    } else if (purpose !== undefined) {
-      drawSamples();
-    }
+    if (other && pair?.other === other) return pair.go(options);
+    pair?.close();
+    pair = null;
+    if (!other) return replace(place, h("p", { class: "soft" }, "Runs can be compared that share samples: the same dataset and split."));
+    pair = { other, ...pairView(place, { api, names: [other, run.id], options, go, announce }) };
+    return undefined;
   }
 
-  let purpose, sides = null;
+  draw();
+  return {
+    go: (now) => ((options = now), draw()),
+    unmount: () => (giveUp(), pair?.close()),
+  };
+}
 
-  function drawCompared(found, other) {
+/** Two runs beside each other; `names` are the one that is compared with, and the other. */
+export function pairView(element, { api, names, options: given, go, announce }) {
+  let options = given, purpose, sides = null, giveUpSamples = () => {};
+  const body = h("div", { class: "compared" });
+  const samples = h("section", { class: "card", "aria-label": "Sample by sample", hidden: true });
+  replace(element, body, samples);
+  const query = new URLSearchParams(names.map((name) => ["of", name]));
+  const closing = [reading(body, (signal) => api.get(`/comparison?${query}`, { signal }), drawCompared)];
+
+  function drawCompared(found) {
     const [theirs, ours] = [found.reference, found.compared[0]];
     purpose = found.samples === "held-back" ? "confirmation" : null;
     sides = { theirs, ours };
@@ -68,32 +73,35 @@ export function mount(element, { run, api, navigate, announce, options: given })
       h("section", { class: "card" }, h("h3", {}, "What differs between the best of both"),
         changesView(ours.changes, { from: theirs.optimization_id, to: ours.optimization_id, heading: "h4", layout: roomyLayout() })),
     );
-    const ask = (signal) => api.get(api.ofRun(theirs.optimization_id, "rounds"), { query: { limit: ROUNDS }, signal });
-    closing.push(reading(chart, ask, ({ items }) => {
+    const runs = [theirs.optimization_id, ours.optimization_id];
+    const ask = (signal) => Promise.all(runs.map((id) => api.get(api.ofRun(id, "rounds"), { query: { limit: ROUNDS }, signal })));
+    closing.push(reading(chart, ask, (pages) => {
       replace(chart);
-      closing.push(onWidth(chart, (width) => replace(chart, paidChart([[theirs.optimization_id, items], [run.id, run.rounds]], width))));
+      closing.push(onWidth(chart, (width) => replace(chart, paidChart(runs.map((id, place) => [id, pages[place].items]), width))));
     }));
-    announce(`Compared with ${other}: ${ours.judged ? words(ours.judged.verdict) : "no verdict"}`);
+    announce(`Compared with ${theirs.optimization_id}: ${ours.judged ? words(ours.judged.verdict) : "no verdict"}`);
     drawSamples();
   }
 
-  let giveUpSamples = () => {};
   function drawSamples() {
     giveUpSamples();
     const { theirs, ours } = sides;
     const fixed = { candidate: ours.candidate_id, against: theirs.candidate_id, against_run: theirs.optimization_id, purpose };
     const place = samples.querySelector(".sample-place") ?? h("div", { class: "sample-place" });
+    samples.hidden = false;
     replace(samples, h("h3", {}, "Sample by sample"), place);
     giveUpSamples = samplesView(place, {
-      ask: (query, signal) => api.get(api.ofRun(run.id, "comparison"), { query: { ...fixed, ...query }, signal }),
+      ask: (query, signal) => api.get(api.ofRun(ours.optimization_id, "comparison"), { query: { ...fixed, ...query }, signal }),
       names: { before: theirs.optimization_id, after: ours.optimization_id }, options, go, announce, verdict: false,
     });
   }
 
-  draw();
   return {
-    go: (now) => ((options = now), draw()),
-    unmount: () => [giveUp, giveUpSamples, ...closing].forEach((close) => close()),
+    go(now) {
+      options = now;
+      if (sides) drawSamples();
+    },
+    close: () => [giveUpSamples, ...closing].forEach((close) => close()),
   };
 }
 

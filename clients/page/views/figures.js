@@ -5,8 +5,8 @@ import { report } from "../source.js";
 
 const mark = (isGood) => h("span", { class: isGood ? "good" : "bad" }, isGood ? "✓ " : "✗ ");
 
-export function mount(element) {
-  const { gates, figures, edits } = report;
+export function mount(element, { run }) {
+  const { gates, figures, edits } = report.runs[run.id];
   replace(element,
     h("div", { class: "card-head" }, h("h2", {}, "Figures")),
     gates.length ? h("ul", { class: "told-list", "aria-label": "Gates" }, gates.map(({ met, words }) => h("li", {}, mark(met), words))) : null,

@@ -4,6 +4,7 @@ import { complaint } from "../detail/reading.js";
 import { TURNS } from "../detail/samples.js";
 import { h, replace, say } from "../dom.js";
 import { score, whole } from "../format.js";
+import { marksBar } from "../marks/bar.js";
 import { linkTo } from "../router.js";
 import { ask } from "./dialogs.js";
 import { answerDialog } from "./matrix_answer.js";
@@ -16,7 +17,7 @@ const MOST = 20; // candidates, as the API allows
 const KEPT = { fixed: "fixed", broken: "broken", failed: "with an answer that failed", disagree: "where candidates disagree" };
 const FILTERS = ["search", "only", "of", "field", "slice", "samples", "candidates"];
 
-export function mount(element, { run, api, subscribe, navigate, announce, options: given }) {
+export function mount(element, { run, api, marks, subscribe, navigate, announce, options: given }) {
   const steps = ["runs", run.id, "matrix"];
   let options = given;
   let filtered = null;
@@ -176,6 +177,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, option
       name: named,
       link: (one) => linkTo(["runs", run.id, "candidates", one]),
       ask: (at, candidates, signal) => api.get(`${api.ofRun(run.id, "matrix", "answers")}?${new URLSearchParams([["position", at], ...candidates.map((one) => ["candidate", one]), ...(options.get("samples") === "confirmation" ? [["confirmation", "true"]] : [])])}`, { signal }),
+      marksOf: (one, item, replicate) => marksBar(marks, { candidate_id: one, item_id: item, replicate }, `the answer of ${one} to ${item}`),
       step: (down, right) => {
         grid.go(grid.active.row + down, grid.active.column + right);
         const row = pages.row(grid.active.row);

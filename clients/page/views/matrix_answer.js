@@ -6,9 +6,9 @@ import { h, replace, say } from "../dom.js";
 
 /**
  * `ask(position, candidates, signal)` reads answers; `name(candidate)` and `link(candidate)` are words and address; `step(down, right)`
- * goes to another cell, `onclose()` hears that it was closed.
+ * goes to another cell, `onclose()` hears that it was closed; `marksOf(candidate, item, replicate)` is what people said of an answer.
  */
-export function answerDialog({ ask, name, link, step, onclose }) {
+export function answerDialog({ ask, name, link, step, onclose, marksOf }) {
   const heading = h("h3", { id: "matrix-answer-title", tabindex: "-1" });
   const body = h("div", { class: "matrix-answer-body" });
   const more = h("a", {}, "The candidate");
@@ -28,7 +28,7 @@ export function answerDialog({ ask, name, link, step, onclose }) {
 
   function pressed(event) {
     const to = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!to || event.target.closest("pre")) return;
+    if (!to || event.target.closest("pre, input, textarea")) return;
     event.preventDefault();
     step(...to);
   }
@@ -47,7 +47,7 @@ export function answerDialog({ ask, name, link, step, onclose }) {
         say(heading, `${found.item_id}: ${name(candidate)}`);
         const parts = answersOf({
           ...found, baseline_answers: one?.answers ?? [], baseline_score: one?.score ?? null, candidate_answers: other.answers, candidate_score: other.score,
-        }, { before: name(reference), after: name(candidate) });
+        }, { before: name(reference), after: name(candidate) }, (side, answer, itemId) => marksOf(side === "before" ? reference : candidate, itemId, answer.replicate));
         if (alone) parts.at(-1).firstChild.remove(); // nothing to stand beside
         replace(body, parts);
       });

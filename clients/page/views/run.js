@@ -3,21 +3,18 @@
 import * as best from "../detail/best.js";
 import * as burndown from "../detail/burndown.js";
 import * as candidate from "../detail/candidate.js";
-import * as compare from "../detail/compare.js";
 import * as firstLook from "../detail/first_look.js";
 import * as removed from "../detail/removed.js";
 import * as pareto from "../detail/pareto.js";
 import { h, replace, say } from "../dom.js";
 import { whole } from "../format.js";
+import { lazy } from "../lazy_view.js";
 import { linkTo } from "../router.js";
 import { marksOfRun } from "../marks/of_run.js";
 import { openRun } from "../run.js";
 import { isLive } from "../source.js";
 import * as figures from "./figures.js";
-import * as lineage from "./lineage.js";
 import * as log from "./log.js";
-import * as matrix from "./matrix.js";
-import * as rejections from "./rejections.js";
 import * as head from "./run_head.js";
 import * as scoreChart from "./score_chart.js";
 import * as spec from "./spec.js";
@@ -33,11 +30,12 @@ const inCard = (part) => ({ mount: (body, context) => part.mount(body.appendChil
 const PARTS = {
   "": { title: "Overview", mount: overview },
   trials: { title: "Trials", count: (run) => run.searching.length, ...trials },
-  matrix: { title: "Matrix", hidden: !isLive, ...matrix },
-  lineage: { title: "Lineage", ...inCard(lineage) },
-  rejections: { title: "Rejections", count: (run) => run.rejections.length, ...rejections },
+  matrix: { title: "Matrix", hidden: !isLive, ...lazy(() => import("./matrix.js")) },
+  labels: { title: "Labels", hidden: !isLive, ...lazy(() => import("../labels/screen.js")) },
+  lineage: { title: "Lineage", ...inCard(lazy(() => import("./lineage.js"))) },
+  rejections: { title: "Rejections", count: (run) => run.rejections.length, ...lazy(() => import("./rejections.js")) },
   budget: { title: "Budget", ...inCard(burndown) },
-  compare: { title: "Compare", hidden: !isLive, ...compare },
+  compare: { title: "Compare", hidden: !isLive, ...lazy(() => import("../detail/compare.js")) },
   log: { title: "Log", ...inCard(log) },
   spec: { title: "Spec", ...spec },
   candidates: { hidden: true, ...candidate },

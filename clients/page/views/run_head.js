@@ -5,7 +5,7 @@ import { h, replace, say } from "../dom.js";
 import { compact, cost, duration, score, share, signed, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
 import { marksBar } from "../marks/bar.js";
-import { isLive } from "../source.js";
+import { isLive, report } from "../source.js";
 import { connectionChip } from "./connection.js";
 import * as controls from "./controls.js";
 import { statusPill, waitsOf } from "./status.js";
@@ -22,7 +22,7 @@ export function mount(element, context, tell) {
   replace(element,
     h("div", { class: "head-line" },
       h("div", { class: "head-words" },
-        h("nav", { class: "crumbs small", "aria-label": "Where you are" }, isLive ? [h("a", { href: linkTo(["runs"]) }, "Runs"), h("span", { "aria-hidden": "true" }, " / ")] : null, h("span", { class: "mono soft" }, run.id)),
+        h("nav", { class: "crumbs small", "aria-label": "Where you are" }, isLive || !report.run_id || report.home ? [h("a", { href: linkTo(["runs"]) }, "Runs"), h("span", { "aria-hidden": "true" }, " / ")] : null, h("span", { class: "mono soft" }, run.id)),
         h("div", { class: "title" }, heading, pill, chip.element),
         facts,
         marksBar(context.marks, {}, "the run")),

@@ -124,7 +124,7 @@ function columnsOf(run, slices) {
     { key: "candidate", title: "Candidate", width: 150, pinned: true, sort: (trial) => trial.candidate_id, cell: (trial) => h("a", { class: "mono", href: linkTo(["runs", run.id, "candidates", trial.candidate_id], purposeOption(trial)) }, trial.candidate_id) },
     { key: "round", title: "Round", width: 76, number: true, sort: (trial) => trial.round, cell: (trial) => String(trial.round), from: 760 },
     { key: "score", title: "Score", width: 92, number: true, sort: (trial) => trial.objective_score, cell: (trial) => fixed(trial.objective_score) },
-    { key: "gain", title: "To the baseline", width: 116, number: true, sort: gain, cell: (trial) => h("span", { class: better(gain(trial)) }, `${gain(trial) > 0 ? "+" : ""}${fixed(gain(trial))}`), from: 560 },
+    { key: "gain", title: "To the baseline", width: 132, number: true, sort: gain, cell: (trial) => h("span", { class: better(gain(trial)) }, `${gain(trial) > 0 ? "+" : ""}${fixed(gain(trial))}`), from: 560 },
     ...slices,
     { key: "kind", title: "What became of it", width: 190, sort: (trial) => told(kindOf(trial)), cell: (trial) => h("span", { class: "with-glyph" }, glyph(kindOf(trial)), trial.part ? `${whole(trial.samples)} of ${whole(trial.split_samples)} samples` : trial.number === null ? trial.purpose : told(kindOf(trial))), from: 640 },
     { key: "verdict", title: "Verdict in its round", width: 150, sort: (trial) => trial.verdict, cell: (trial) => words(trial.verdict ?? ""), from: 880 },

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from clients.reports.formatting import score_text
 from clients.reports.text.terminal_text import one_line, visible, wrapped
+from clients.reports.text.turn_trees import turn_texts
 from store.read.rows import ItemRow
 from store.read.samples.comparisons import ComparedAnswer, ComparedSample
 from workflows.rules.scoring.first_look import readable
@@ -53,6 +54,8 @@ def _asked(given: Any, expected: Any, width: int) -> Iterable[str]:
 
 def _answered(label: str, answer: ItemRow | ComparedAnswer, width: int) -> Iterable[str]:
     yield from labelled(label, _output(answer), width)
+    for turn, text in turn_texts(answer.trace):
+        yield from labelled(turn, text, width)
     for name, score in answer.scores.items():
         reason = (answer.score_details.get(name) or {}).get("reason")
         yield from labelled(name, f"{score_text(score)}  {reason}" if reason else score_text(score), width)

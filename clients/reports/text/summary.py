@@ -51,6 +51,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Can find": plan.words if plan else "",
             "Look": first_look_text(facts),
             "Spend": _spend(facts.spend, limits),
+            "Prices": facts.versions.get("prices", ""),
             "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
             "Errors": errors_text(facts),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 from clients.commands.context import Context, ExitCode
 from clients.reports.load import facts_of
+from clients.reports.text.batches_text import waiting_text
 from clients.reports.text.summary import status_text
 from clients.runs.identity import is_plugin_queue
 from clients.runs.lookup import TERMINAL, KnownRun, reach_run
@@ -30,8 +32,9 @@ async def show_status(context: Context, run_id: str) -> int:
             facts_so_far = {"run_id": run_id, "status": run.status, "open": run.is_open, "message": told, "ui": page}
             context.facts(facts_so_far | waits_for(waits), f"{run_id}: {told}")
             return ExitCode.DONE
+        batches = await servers.reader.batches.waiting(run_id)
         facts = facts_of(report)
-        live = {"open": run.is_open, "answered": progress.answered, "expected": progress.expected, "ui": page}
+        live: dict[str, Any] = {"open": run.is_open, "answered": progress.answered, "expected": progress.expected, "ui": page}
         text = status_text(facts, datetime.now(UTC))
         if progress.status not in TERMINAL and not run.is_open:
             text += "\nIts workflow was ended from outside (terminated in Temporal)."
@@ -39,6 +42,9 @@ async def show_status(context: Context, run_id: str) -> int:
             text += f"\nIt {waiting}"
         elif progress.expected:
             text += f"\nIn flight: {progress.answered:,} of {progress.expected:,} answers"
+        if told_batches := waiting_text(batches, datetime.now(UTC)):
+            text += f"\n{told_batches}"
+        live |= {"batches": [batch.model_dump(mode="json") for batch in batches]} if batches else {}
         context.facts({**as_json(progress), **run_json(facts, run.status), **live, **waits_for(waits)}, text)
     return ExitCode.DONE
 

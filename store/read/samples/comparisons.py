@@ -49,6 +49,8 @@ class ComparedAnswer(Payload):
     tokens: int
     cost: float
     latency_ms: float | None
+    trace: Any = None
+    """What the target told of its way to it: the turns of an agent, the steps of a chain."""
     printed: str | None = None
     texts_removed: bool = False
     """Its texts are gone, by a policy."""
@@ -197,8 +199,8 @@ async def read_comparison(
     shown = wanted[offset : offset + limit]
     hashes = [pair.one.item_hash for pair in shown]
     inputs = await inputs_of(connection, baseline.run_id, baseline.split, hashes)
-    before = await answers_of(connection, baseline, hashes)
-    after = await answers_of(connection, candidate, hashes)
+    before = await answers_of(connection, baseline, hashes, traces=True)
+    after = await answers_of(connection, candidate, hashes, traces=True)
     return ReadComparison(found, len(wanted), shown, inputs, before, after)
 
 

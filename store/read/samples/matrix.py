@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 
 from store.connection import Connection, Database
 from store.encrypted_contents import contents_of, shortened
-from store.read.samples.comparisons import ComparedAnswer
 from store.read.samples.excerpts import LONGEST_EXCERPT, excerpt_column, excerpt_of
 from store.read.samples.matrix_rows import (
     CandidateAnswers,
@@ -26,6 +25,7 @@ from store.read.samples.matrix_rows import (
     MatrixColumn,
     MatrixRow,
     Searched,
+    TracedAnswer,
 )
 from store.read.samples.sample_pairs import answers_of, inputs_of, measured_trial
 from store.read.samples.search_patterns import patterns_of
@@ -200,13 +200,13 @@ class MatrixReader:
             for column in columns.shown:
                 trial = await measured_trial(connection, run_id, column.candidate_id, column.purpose)
                 assert trial is not None
-                found = (await answers_of(connection, trial, [item_hash])).get(item_hash, [])
+                found = (await answers_of(connection, trial, [item_hash], traces=True)).get(item_hash, [])
                 score = await connection.fetchval(
                     "SELECT sample_means[$4 + 1] FROM trials WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3"
                     " AND part = ''",
                     *(run_id, column.candidate_id, column.purpose.value, position),
                 )
-                answers = tuple(ComparedAnswer(**answer) for answer in found)
+                answers = tuple(TracedAnswer(**answer) for answer in found)
                 given.append(CandidateAnswers(candidate_id=column.candidate_id, score=score, answers=answers))
             return MatrixAnswers(position=position, weight=drawn["weight"], candidates=tuple(given), **sample)
 

@@ -72,12 +72,19 @@ class Matrix(Payload):
     """The position to go on after; null when this was the last page."""
 
 
+class TracedAnswer(ComparedAnswer):
+    """One answer, with the way to it."""
+
+    trace: Any
+    """What the target kept of its steps, messages or calls; null where it told nothing."""
+
+
 class CandidateAnswers(Payload):
     """What one candidate answered to a sample."""
 
     candidate_id: str
     score: float | None
-    answers: tuple[ComparedAnswer, ...]
+    answers: tuple[TracedAnswer, ...]
 
 
 class MatrixAnswers(Payload):

@@ -178,17 +178,20 @@ def _told_of(
         yield replace(sample, singles=given, cluster=cluster)
 
 
-async def answers_of(connection: Connection, trial: MeasuredTrial, item_hashes: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """The answers to some samples, by sample, in the order of their replicates."""
+async def answers_of(
+    connection: Connection, trial: MeasuredTrial, item_hashes: list[str], *, traces: bool = False
+) -> dict[str, list[dict[str, Any]]]:
+    """The answers to some samples, by sample, in the order of their replicates; with what targets kept of the way to each."""
     rows = await connection.fetch(
-        """
-        SELECT item_hash, replicate, status, passed, scores, coalesce(score_details, '{}') AS score_details, output, error,
-               feedback, tokens, cost, latency_ms, printed, texts_removed
+        f"""
+        SELECT {"trace," if traces else ""} item_hash, replicate, status, passed, scores,
+               coalesce(score_details, '{{}}') AS score_details, output, error, feedback, tokens, cost, latency_ms, printed,
+               texts_removed
         FROM outcomes
         WHERE config_hash = $1 AND target = $2 AND scorer = $7 AND run_id = $3 AND item_hash = ANY($4)
           AND replicate >= $5 AND replicate < $6
         ORDER BY item_hash, replicate
-        """,
+        """,  # noqa: S608 (a constant)
         trial.config_hash,
         trial.target,
         trial.run_id,
@@ -199,7 +202,7 @@ async def answers_of(connection: Connection, trial: MeasuredTrial, item_hashes: 
     )
     given: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        decoded = {name: from_json(row[name]) for name in ("scores", "score_details", "output")}
+        decoded = {name: from_json(row[name]) for name in ("scores", "score_details", "output", *("trace",) * traces)}
         given.setdefault(row["item_hash"], []).append({**dict(row), **decoded})
     return given
 

@@ -20,6 +20,7 @@ from store.read.sized_runs import measured_size, sized_runs
 from store.write.outcomes import passes_in
 from store.write.retention.legal_holds import legal_holds_in_force
 from store.write.runs import delete_run
+from store.write.turns import remove_turns
 from workflows.rules.retention_policy import DueRemoval, SizedRun
 
 ANSWERS_AT_ONCE: Final = 5_000
@@ -126,6 +127,7 @@ class Removals:
                 await delete_run(connection, due.run_id)
             else:
                 await connection.execute("DELETE FROM run_sizes WHERE run_id = $1", due.run_id)
+                await remove_turns(connection, due.run_id)
                 await _remove_texts_beside_answers(connection, due.run_id)
             await connection.execute(
                 "UPDATE removals SET ended_at = now() WHERE run_id = $1 AND kind = $2 AND ended_at IS NULL",

@@ -109,7 +109,7 @@ class TestALoop:
 
     async def test_one_that_blocks_is_named_with_the_place(self, loops: PluginLoops) -> None:
         with pytest.raises(TimeIsOver, match=r"test_loops.py:\d+ \(_block\) blocks the event loop of pkg: await what"):
-            await loops.of("pkg:answer").run(lambda: _block(1.5), 0.5)
+            await loops.of("pkg:answer").run(lambda: _block(4.0), 0.5)
 
     async def test_those_behind_it_are_told_and_those_of_others_notice_nothing(self, loops: PluginLoops) -> None:
         loop = loops.of("pkg:answer")
@@ -147,7 +147,7 @@ class TestAShard:
         return await run.by_sample()
 
     async def test_a_target_that_blocks_does_not_block_the_worker(self) -> None:
-        run = MeasuredRun(suite("blocking"), samples(2, blocks=0.2))
+        run = MeasuredRun(suite("blocking"), samples(2, blocks=2.0))
         longest, last, ticking = 0.0, time.monotonic(), True
 
         async def tick() -> None:
@@ -160,10 +160,10 @@ class TestAShard:
         assert {outcome.status for outcome in (await self.outcomes(run, 2)).values()} == {"answered"}
         ticking = False
         await ticker
-        assert longest < 0.15
+        assert longest < 1.0
 
     async def test_samples_behind_one_that_blocks_are_answered_in_processes(self) -> None:
-        blocks, others = samples(1, blocks=2.0), samples(6)[1:]
+        blocks, others = samples(1, blocks=5.0), samples(6)[1:]
         run = MeasuredRun(suite("blocking", sample_timeout=timedelta(seconds=1)), [*blocks, *others])
         outcomes = await self.outcomes(run, 6)
         assert [outcomes[f"s{n}"].status for n in range(1, 6)] == ["answered"] * 5

@@ -56,6 +56,29 @@ def test_an_answer_that_arrives_after_all_is_not_lost(tmp_path: Path) -> None:
     assert attempt(CallJournal(tmp_path), 3, range(7)).lost == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full, a file that has no room, is missing")
+def test_calls_that_a_full_disk_has_no_room_for_are_known_all_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "calls"
+    attempt(CallJournal(folder), 1, range(10)).begins(3)
+    [notes] = folder.glob("*.1")
+    full = notes.with_suffix(".2")
+    full.symlink_to("/dev/full")
+    second = attempt(CallJournal(folder), 2, range(10))
+    for pair in (4, 5, 6):
+        second.begins(pair)
+    second.cost_nothing(6)
+    full.unlink()
+    full.write_text("4\n5")  # what there was room for, cut in the middle of a line
+    journal = CallJournal(folder)
+    third = attempt(journal, 3, range(10))
+    assert (third.lost, third.left_open) == (3, {1: 1, 2: 2})
+    assert journal.spare is not None
+    assert journal.spare.stat().st_mode & 0o777 == 0o700
+    third.over()
+    journal.close()
+    assert not journal.spare.exists(), "notes stay in memory"
+
+
 @pytest.mark.parametrize(
     ("heard", "lost"),
     [

@@ -246,7 +246,7 @@ class TestTheCandidatesFaults:
             "interrupt": "target raised KeyboardInterrupt",
             "cancel": "target raised CancelledError",
             "nothing": "target returned nothing",
-            "number": "target returned a int",
+            "class": "target returned a type",
             "nan": "cost=nan",
             "nan inside": "inf is not a finite number",
             "negative tokens": "tokens=-1",

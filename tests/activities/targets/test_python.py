@@ -1,4 +1,4 @@
-"""Python targets that ask for patience with an endpoint of their own."""
+"""What Python targets may return, and those that ask for patience with an endpoint of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from activities.targets.faults import Throttled
+from activities.targets.answers import output_from
+from activities.targets.faults import CandidateFault, Throttled
 from activities.targets.patience_requests import LONGEST_AFTER_SECONDS, TRY_AGAIN, patience_asked_for
 from ratchet import TryAgain
 from tests.support import evaluation_plugins
@@ -34,6 +35,17 @@ async def evaluated(
     run = MeasuredRun(suite(target), samples(count, **asks))
     async with evaluation(run) as evaluating:
         return run, await activity_environment().run(evaluating.evaluate_shard, shard(count))
+
+
+@pytest.mark.parametrize("value", ["x", 7, 0.5, True, [1, {"a": None}], {"a": 1}])
+def test_whatever_json_can_say_is_an_answer(value: Any) -> None:
+    assert output_from(value).value == value
+
+
+@pytest.mark.parametrize("value", [None, math.nan, {"a"}, b"x", object()])
+def test_what_json_cannot_say_is_the_targets_fault(value: Any) -> None:
+    with pytest.raises(CandidateFault):
+        output_from(value)
 
 
 @pytest.mark.parametrize("target", ["impatient", "impatient_async", pooled("impatient")])

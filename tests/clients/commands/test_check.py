@@ -243,6 +243,21 @@ async def test_every_template_passes_where_its_models_are(
     assert 0 < (estimate(found).cost or 0) <= 4.0
 
 
+async def test_a_run_in_batches_costs_half_and_may_take_a_day_for_each_trial(directory: Path) -> None:
+    priced = CHAT + "prices: {m: {input: 1000, output: 1000}}\nbudget: {trials: 3}\n"
+    at_once = await checked(directory, priced)
+    batched = await checked(directory, priced + "execution: {mode: batch}\n")
+    assert batched.findings == at_once.findings
+    direct, half = estimate(at_once), estimate(batched)
+    assert direct.cost and direct.expected_cost
+    assert half.cost == pytest.approx(direct.cost / 2)
+    assert half.expected_cost == pytest.approx(direct.expected_cost / 2)
+    lines, facts = summary_of(batched)
+    told = "samples are answered in batches, for half the price; each trial may take 24 hours, one round after the other"
+    assert any(line.endswith(told) for line in lines)
+    assert facts["hours_per_trial_at_most"] == 24
+
+
 class TestEndpoints:
     """What a model endpoint says before it is paid."""
 

@@ -56,10 +56,10 @@ def test_a_finished_run_is_exported_compared_and_gated(bench: Bench) -> None:
 
     page = bench.ratchet("report", one, "--format", "html", "--output", "report.html", "--gate", "score < 0")
     assert page.returncode == 3, page.stderr
-    kept = HtmlReport((bench.directory / "report.html").read_text()).data
-    assert [gate["met"] for gate in kept["gates"]] == [False]
-    assert kept["answers"][f"/optimizations/{one}"]["status"] == "completed"
-    assert kept["answers"][f"/optimizations/{one}/outline"]["trials"]
+    kept = HtmlReport((bench.directory / "report.html").read_text())
+    assert [gate["met"] for gate in kept.words["gates"]] == [False]
+    assert kept.data["answers"][f"/optimizations/{one}"]["status"] == "completed"
+    assert kept.data["answers"][f"/optimizations/{one}/outline"]["trials"]
 
 
 def test_a_candidate_that_is_not_there_is_named(bench: Bench) -> None:

@@ -37,6 +37,8 @@ prompt = "{prompt}"
 dataset_id = "{dataset}"
 against = "{dataset}"
 number = {number}
+question_id = {question}
+position = 0
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
@@ -60,6 +62,11 @@ parameters = {{ before = "source", after = "stable" }}
 include-operation-id = "getMatrix"
 parameters = {{ by = "{candidate}" }}
 
+# A budget of a team that is there would hold up the runs of other tests; its name is in what other operations answer.
+[[operations]]
+include-path-regex = "/teams/"
+parameters = {{ team = "nobody" }}
+
 # Names have a slash, which schemathesis encodes but where it tries methods that are not there: those paths then are others.
 [[operations]]
 include-path-regex = "/prompts/"
@@ -79,6 +86,10 @@ parameters = {{ optimization_id = "nowhere" }}
 [[operations]]
 include-operation-id = "removeMark"
 parameters = {{ number = 1 }}
+
+[[operations]]
+include-operation-id = "removeQuestion"
+parameters = {{ question_id = 1 }}
 
 [[operations]]
 include-operation-id = "compareOptimizations"
@@ -102,16 +113,25 @@ enabled = false
 
 # What its schema lets through may still make no sense as a whole, or come at the wrong time.
 [[operations]]
+include-operation-id = "label"
+[operations.checks.positive_data_acceptance]
+enabled = false
+
+[[operations]]
 include-method = "POST"
 [operations.checks.positive_data_acceptance]
 enabled = false
 """
 
 NOT_THERE = {
-    # What is deleted must not be there; a mark is there once.
+    # What is deleted must not be there; a mark is there once, and so is a label.
     "DELETE /v1/private/optimizations/{optimization_id}",
     "DELETE /v1/private/optimizations/{optimization_id}/marks/{number}",
-    # A budget of a team that is there would hold up the runs of other tests.
+    "DELETE /v1/private/optimizations/{optimization_id}/questions/{question_id}",
+    "DELETE /v1/private/optimizations/{optimization_id}/questions/{question_id}/items/{position}/label",
+    # What can be said is the question's own, which no generated body is.
+    "PUT /v1/private/optimizations/{optimization_id}/questions/{question_id}/items/{position}/label",
+    # A team that is not there.
     "PUT /v1/private/teams/{team}/budget",
     "GET /v1/private/teams/{team}/months",
     # Asked with the slash of a name as it is, these paths are others.
@@ -134,9 +154,13 @@ async def test_the_server_does_what_its_openapi_document_says(
         await client.get("/v1/private/openapi.json")  # built once, in longer than schemathesis waits on a busy machine
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
         note = (await client.post(f"/v1/private/optimizations/{finished}/marks", json={"kind": "note", "text": "x"})).json()
+        asked = {"kind": "right_or_wrong", "words": "Is it right?"}
+        question = (await client.post(f"/v1/private/optimizations/{finished}/questions", json=asked)).json()["question_id"]
+        said = f"/v1/private/optimizations/{finished}/questions/{question}/items/0/label"
+        (await client.put(said, json={"label": "right"})).raise_for_status()
     configuration = tmp_path / "schemathesis.toml"
     given = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest(), "number": note["number"]}
-    given |= {"prompt": "tests/contract", "dataset": seen.dataset_id}
+    given |= {"prompt": "tests/contract", "dataset": seen.dataset_id, "question": question}
     configuration.write_text(CONFIGURATION.format(examples=5, **given))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]

@@ -156,6 +156,12 @@ async def test_samples_come_in_pages_and_a_square_leads_to_its_sample(
     await expect(page.get_by_text(f"Page 2 of {-(-len(items) // 20)}", exact=True)).to_be_visible()
     await page.locator(".strip svg").click(position={"x": 22 * 9 + 3, "y": 3})
     await expect(page.locator(".sample-head[aria-expanded=true] .sample-id")).to_have_text(items[22]["item_id"])
+    await page.get_by_text("2 turns, 1 call of tools").first.click()
+    [call] = items[22]["baseline_answers"][0]["trace"]["turns"][0]["calls"]
+    turns = page.locator("details.turns").first
+    await expect(turns.locator("li")).to_have_count(3)
+    await expect(turns.locator("li li pre")).to_have_text(call["result"])
+    assert not await obeyed(page)
     await page.locator("select[name=purpose]").select_option("confirmation")
     confirmed = await read(http, f"/{words}/comparison?candidate={best}&purpose=confirmation&limit=1")
     await expect(page.get_by_role("heading", name=f"All {confirmed['total']} samples")).to_be_visible()

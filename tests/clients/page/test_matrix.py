@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 
 import httpx
@@ -108,3 +109,46 @@ async def test_of_ten_thousand_samples_only_those_in_sight_exist_and_the_last_on
     await expect(page.get_by_role("rowheader", name=f"seeded-{SAMPLES - 1}")).to_be_visible()
     await grid.press("Enter")
     await expect(page.get_by_role("dialog")).to_contain_text("the target raised")
+
+
+async def test_an_opened_answer_has_its_marks_and_the_steps_that_its_target_took(
+    open_page: Opens, accessible: Accessible, http: httpx.AsyncClient, engines: Engines, words: str
+) -> None:
+    whole = (await http.get(f"/optimizations/{words}/matrix")).raise_for_status().json()
+    candidate, sample = whole["columns"][1]["candidate_id"], whole["items"][0]
+    inner = [{"role": "tool", "content": HOSTILE, "latency_ms": 30}, {"content": {"found": 2}}]
+    steps = [
+        {"name": "draft", "model": "small", "output": "word?", "tokens": 12, "latency_ms": 200.0, "finish_reason": "length"}
+    ]
+    trace = {"steps": [*steps, {"name": "look up", "calls": inner, "attempt": 2}], "session": "s-1"}
+    async with engines.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE answers a SET trace = $1 FROM candidates c, suite_samples drawn WHERE c.run_id = $2 AND c.candidate_id = $3"
+            " AND drawn.run_id = $2 AND drawn.position = $4 AND drawn.split = $5 AND a.run_id = $2 AND a.config_hash ="
+            " c.config_hash AND a.item_hash = drawn.item_hash",
+            *(json.dumps(trace), words, candidate, sample["position"], whole["split"]),
+        )
+    page = await open_page(f"runs/{words}/matrix?sample={sample['position']}&answer={candidate}")
+    dialog = page.get_by_role("dialog").first
+    await dialog.get_by_text("Trace: 2 steps").click()
+    taken = dialog.locator(".trace-steps").first.locator(":scope > li")
+    await expect(taken).to_have_count(2)
+    await expect(taken.first).to_contain_text("draft small · 12 tokens · 200 ms · length")
+    await expect(taken.nth(1).locator(".trace-steps > li")).to_have_count(2)
+    await expect(taken.nth(1)).to_contain_text(HOSTILE)
+    await expect(taken.nth(1)).to_contain_text('"attempt": 2')
+    await expect(dialog.get_by_role("group", name="More").last).to_contain_text("s-1")
+    group = dialog.get_by_role("group", name=f"Marks of the answer of {candidate} to {sample['item_id']}")
+    await group.get_by_role("button", name="+ Tag").click()
+    await page.get_by_role("dialog").last.get_by_label("Tag").fill("seen-in-matrix")
+    await page.get_by_role("dialog").last.get_by_role("button", name="Add").click()
+    await expect(group).to_contain_text("seen-in-matrix")
+    await keep_picture(page, "matrix-trace")
+    assert await accessible(page) == []
+    await page.set_viewport_size({"width": 390, "height": 844})
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await page.evaluate("window.obeyed") is None
+    marked = (await http.get(f"/optimizations/{words}/marks")).json()["items"]
+    assert [one["item_id"] for one in marked if one["text"] == "seen-in-matrix"] == [sample["item_id"]]
+    await group.get_by_role("button", name="Remove the tag seen-in-matrix").click()
+    await expect(group).not_to_contain_text("seen-in-matrix")

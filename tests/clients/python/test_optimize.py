@@ -150,7 +150,10 @@ def test_variations_are_measured_and_a_function_may_run_in_processes(home: Path)
         "scorer": "exact",
         "home": home,
     }
-    assert ratchet.measure(name="pooled", **shared).score == 1.0
+    measured = ratchet.start(optimizer="none", name="pooled", **shared)
+    assert [event["type"] for event in measured][-1] == "run_finished", "without a loop, too"
+    assert measured.result().score == 1.0
+    assert ratchet.measure(name="pooled", **shared).id == measured.id
     result = ratchet.explore([{"k": 3}, {"pid": 0}], name="varied", **shared)
     assert [trial["configuration"]["k"] for trial in result.trials()] == [1, 3, 1]
 

@@ -102,8 +102,8 @@ def test_markdown_and_the_page_tell_edits_too_and_their_reasons_are_text() -> No
         assert "95 → 24 tokens (-74.74%)" in told
     assert "alone: worse than &lt;b&gt;" in text
     assert text.count("\n- ✅ ") == 2
-    assert [edit["kept"] for edit in page.data["edits"]] == [True, False, True]
-    assert page.data["edits"][1]["text"].endswith("alone: worse than <b>")
+    assert [edit["kept"] for edit in page.words["edits"]] == [True, False, True]
+    assert page.words["edits"][1]["text"].endswith("alone: worse than <b>")
 
 
 def test_the_front_is_told_with_every_gain_and_its_verdict() -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from clients.commands.context import Context, print_json
-from clients.reports.exports import _lines, mermaid
+from clients.reports.exports import csv_lines, mermaid
 from clients.reports.junit import junit_xml
 from clients.reports.markdown import escaped, fenced, markdown
 from clients.reports.text.boxes import Verbosity, box
@@ -47,7 +47,7 @@ MANY = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCh
 @MANY
 @given(some.lists(HOSTILE, min_size=1, max_size=5))
 def test_no_cell_of_a_csv_is_a_formula_or_steers_a_terminal(cells: list[str]) -> None:
-    written = _lines([[*cells, 1.5, None, -2]])
+    written = csv_lines([[*cells, 1.5, None, -2]])
     [read] = list(csv.reader(io.StringIO(written)))
     assert len(read) == len(cells) + 3
     assert read[-3:] == ["1.5", "", "-2"]

@@ -320,7 +320,9 @@ async def vocabulary(configuration: Mapping[str, Any], sample: Sample, context: 
     word, prompt = sample.input["word"], configuration["prompt"]
     known = f"Know {word}." in prompt
     answer = word if known else f"<img src=x onerror='window.obeyed = true'> What is {word}?"
-    return Output(answer, tokens=len(prompt), cost=len(prompt) / 1e6, latency_ms=3)
+    calls = [{"tool": "look_up", "arguments": {"word": word}, "result": f"<b>{answer}</b>", "latency_ms": 1}]
+    trace = {"ended": "answered", "turns": [{"said": None, "calls": calls, "tokens": 5}, {"said": answer, "calls": []}]}
+    return Output(answer, tokens=len(prompt), cost=len(prompt) / 1e6, latency_ms=3, trace=trace)
 
 
 def teaching(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:

@@ -98,5 +98,6 @@ async def test_a_killed_program_ends_like_an_undisturbed_one(seed: int, unserved
     told = ended(disturbed, name, str(seed), home)
     assert told == expected
     repeated = len(calls_of(disturbed)) - in_all
-    assert 0 <= repeated <= in_flight <= kills * CONCURRENT, f"{repeated} calls repeated, {in_flight} in flight"
+    # What was begun before an earlier kill, and not yet again, is in flight for the next one, too.
+    assert 0 <= repeated <= min(in_flight, kills * CONCURRENT), f"{repeated} calls repeated, {in_flight} in flight"
     print(f"seed {seed}: {kills} kills, {repeated} calls repeated of {in_flight} in flight")

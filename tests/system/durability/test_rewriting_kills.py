@@ -74,5 +74,5 @@ async def test_a_killed_run_that_rewrites_ends_like_an_undisturbed_one(
         assert found[name] == rows, f"{name} differ"
     assert found_answers == answers
     assert result["best_configuration"] == expected_result["best_configuration"]
-    assert result["spend"] == expected_result["spend"]
+    assert result["spend"] == pytest.approx(expected_result["spend"]), "but for the order in which costs were added"
     assert 0 <= extra <= in_flight, f"{extra} calls repeated, {in_flight} were in flight"

@@ -217,6 +217,23 @@ async def test_calls_lost_with_their_worker_are_made_again_without_limit(engines
     assert result["baseline_score"] == pytest.approx(0.31)
 
 
+async def test_a_call_that_is_never_told_to_have_ended_is_lost_and_made_again(engines: Engines, spec: Spec) -> None:
+    """Without a heartbeat, a worker that cannot reach the server looks like a call that takes too long."""
+    calls = 0
+
+    async def answer(call: Call) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await asyncio.sleep(60)
+        return height(call)
+
+    one = {"items": [{"input": 1}], "splits": "none"}
+    async with theirs(engines, answer) as target:
+        result = await engines.run(spec(target={**target, "timeout": "500ms"}, dataset=one, budget={"trials": 1}))
+    assert (calls, result["lost"]["samples"]) == (2, 1)
+
+
 async def test_a_call_that_takes_too_long_is_the_candidates_fault(engines: Engines, spec: Spec) -> None:
     async def answer(call: Call) -> Any:
         if call["sample"]["input"] == 1:

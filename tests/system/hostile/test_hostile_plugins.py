@@ -57,8 +57,7 @@ def proposer(ref: str, kind: str, *said: str) -> Case:
 
 TARGETS: Final = {
     "returns-nothing": misbehaves("returns nothing", "returned nothing", "return text"),
-    "returns-a-number": misbehaves("returns a number", "returned a int", "return text"),
-    "returns-bytes": misbehaves("returns bytes", "returned a bytes"),
+    "returns-bytes": misbehaves("returns bytes", "returned a bytes", "return text"),
     "returns-a-generator": misbehaves("returns a generator", "returned a generator"),
     "returns-a-class": misbehaves("returns the class", "returned a type"),
     "returns-an-object": target("plugged:rubbish", "returned a object"),

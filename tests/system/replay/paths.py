@@ -151,6 +151,27 @@ RUNNER = "http://127.0.0.1:1"
 """Stands for the reference runner, whose port is known once it runs."""
 
 
+BATCHES, HELD_BATCHES = "http://127.0.0.1:2", "http://127.0.0.1:3"
+"""Stand for providers of batches: one whose first batch lacks an answer, and one whose batches never end by themselves."""
+
+
+def in_batches(provider: str, **parts: Any) -> dict[str, Any]:
+    """A chat model that is asked in batches."""
+    return spec(
+        target={
+            "kind": "chat",
+            "model": "climber",
+            "base_url": provider,
+            "messages": [{"role": "user", "content": "{{factors.x}} {{input}}"}],
+        },
+        dataset={"items": [{"id": f"s{n}", "input": n, "expected": "yes"} for n in range(6)], "splits": "none"},
+        scorers=[{"kind": "exact"}],
+        objective="exact",
+        execution={"mode": "batch", "batches": {"poll": "100ms", "longest_poll": "200ms"}},
+        **parts,
+    )
+
+
 def by_activity(**options: Any) -> dict[str, Any]:
     """A target on the task queue of `tests.system.replay.strangers`."""
     return {"kind": "activity", "activity": "hill_elsewhere", "task_queue": "strangers", **options}
@@ -343,5 +364,7 @@ PATHS = (
     RecordedPath("on_runner_cancelled", spec(target=on_runner(wait=True)), trial_cancelled),
     RecordedPath("on_runner_out_of_time", spec(target=on_runner(wait=True), budget={"wall_time": "1s"})),
     RecordedPath("on_runner_forgotten", spec(target=on_runner(forget=True))),
+    RecordedPath("in_batches", in_batches(BATCHES, stop={"max_rounds": 1})),
+    RecordedPath("in_batches_cancelled", in_batches(HELD_BATCHES), trial_cancelled),
     RecordedPath("scoring_failed", spec(scorers=[{"kind": "python", "name": "height", "ref": "plugged:nan_score"}])),
 )

@@ -12,7 +12,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from clients.temporal import connect
 from tests.support.allowed import OPERATOR
 from tests.support.replaying import HISTORIES
 from tests.system.replay.fingerprints import FINGERPRINTS, commands_of_workflows
-from tests.system.replay.paths import PATHS, RUNNER, RecordedPath
+from tests.system.replay.paths import PATHS, RecordedPath
 from tests.system.replay.strangers import strangers
 from worker import serving
 
@@ -49,15 +49,18 @@ async def record_all(wanted: Sequence[RecordedPath]) -> None:
             settings = Settings(
                 stack.database_url, operator=OPERATOR, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1)
             )
-            async with serving(client, settings), strangers(client) as runner:
+            async with serving(client, settings), strangers(client, Path(folder)) as urls:
                 for path in wanted:
-                    await record(client, path, runner)
+                    await record(client, path, urls)
     FINGERPRINTS.write_text(json.dumps(commands_of_workflows(), indent=1) + "\n")
 
 
-async def record(client: Client, path: RecordedPath, runner: str) -> None:
+async def record(client: Client, path: RecordedPath, urls: Mapping[str, str]) -> None:
     run_id = f"recorded-{path.name}"
-    spec = json.loads(json.dumps(path.spec).replace(RUNNER, runner))
+    text = json.dumps(path.spec)
+    for stands_for, url in urls.items():
+        text = text.replace(stands_for, url)
+    spec = json.loads(text)
     handle = await client.start_workflow("OptimizationWorkflow", spec, id=run_id, task_queue="optimization")
     first = handle.first_execution_run_id
     await path.run(client, handle)

@@ -1,4 +1,5 @@
-"""Those who answer for others while histories are recorded: a worker of somebody else, and the reference runner."""
+"""Those who answer for others while histories are recorded: a worker of somebody else, the reference runner, and providers of
+batches."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from temporalio import activity
@@ -14,12 +16,15 @@ from temporalio.worker import Worker
 
 from activities.settings import ACTIVITY_QUEUES, RUNNER_URLS
 from tests.support.allowed import allow
+from tests.support.batch_server import Plan, batch_server
+from tests.support.batched_runs import climber
 from tests.support.example_modules import example
+from tests.system.replay.paths import BATCHES, HELD_BATCHES, RUNNER
 
 
 @asynccontextmanager
-async def strangers(client: Client) -> AsyncIterator[str]:
-    """Serve both; gives the runner's URL."""
+async def strangers(client: Client, folder: Path) -> AsyncIterator[dict[str, str]]:
+    """Serve all; gives their URLs by what stands for them in specs."""
     failed: set[str] = set()
 
     @activity.defn(name="hill_elsewhere")
@@ -47,7 +52,11 @@ async def strangers(client: Client) -> AsyncIterator[str]:
     async with (
         Worker(client, task_queue="strangers", activities=served, graceful_shutdown_timeout=timedelta(0)),
         runners.serving(runners.Runner(client)) as url,
+        batch_server(climber, folder) as batches,
+        batch_server(climber, folder / "held") as held,
     ):
+        batches.plans = [Plan(looks=1, statuses={2: 500})]
+        held.plans = [Plan(held=True, answers=3)]
         allow(RUNNER_URLS, url)
         allow(ACTIVITY_QUEUES, "strangers")
-        yield url
+        yield {RUNNER: url, BATCHES: batches.url, HELD_BATCHES: held.url}

@@ -23,6 +23,7 @@ from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.judgement import Judged, Noise, Plan
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSnapshot
 from workflows.model.spec.proposers import Asked
 from workflows.model.spec.release import ReleaseOutcome
@@ -78,6 +79,8 @@ class Prepared(Payload):
     team_budgeted: bool = False
     """The run's team has a budget for the month: what calls take is set aside, also where the run has no budget of its own."""
     versions: dict[str, str] = Field(default_factory=dict)
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """Of models that the spec gives no price: what is known of them. They hold for the whole run."""
     descriptions: dict[str, str] = Field(default_factory=dict)
     """What plug-ins say of themselves, by reference."""
     read: ReadSpec | None = None

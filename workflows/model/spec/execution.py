@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from ratchet._frozen import SpecPart
 from ratchet._values import ShortText
 from workflows.model.run.first_look import FirstLookMode
 from workflows.model.run.numbers import Cost, Count, Distance, ScoreValue
+from workflows.model.spec.batch_options import BatchOptions
 from workflows.model.spec.durations import Duration
 from workflows.model.spec.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.spec.named_plugins import Description, PluginReference
@@ -74,6 +75,13 @@ class Budget(SpecPart):
 class Execution(SpecPart):
     """How trials are run."""
 
+    mode: Literal["direct", "batch", "auto"] = "direct"
+    """How a chat model is asked for the samples. `direct` has answers at once. `batch` hands all samples of a trial to the
+    provider's batch API (OpenAI's protocol): half the price, and an answer within 24 hours. `auto` does so as long as the time
+    budget leaves a trial that time, and asks directly what a batch left without an answer. What is decided is the same. Judges
+    and proposers are asked directly in all of them."""
+    batches: BatchOptions = Field(default_factory=BatchOptions)
+    """With `mode: batch` or `auto`: how large batches are, and how often they are looked at."""
     concurrent_trials: Annotated[int, Field(ge=1, le=100)] = 4
     """Trials side by side."""
     concurrent_samples: Annotated[int, Field(ge=1, le=10_000)] = 32

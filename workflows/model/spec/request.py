@@ -117,7 +117,8 @@ class OptimizationRequest(SpecPart):
     """A finished run whose answers and proposals are taken over; what failed or is missing there is tried again. Set by
     `ratchet retry`."""
     prices: dict[str, Price] = Field(default_factory=dict)
-    """What each model costs. A cost budget needs the price of every model used."""
+    """What each model costs. Default: what its provider publishes, as of the run's start. A cost budget needs the price of
+    every model used."""
     release: ReleaseSpec | None = None
     """Which prompt the winner becomes, and who decides that. Default: nothing is released."""
     use_case: RunName | None = None

@@ -137,6 +137,11 @@ class Scorer(Various):
         return False
 
     @property
+    def needs_latency(self) -> bool:
+        """Whether it needs the time that an answer took."""
+        return False
+
+    @property
     def reported_name(self) -> str | None:
         """The score that it takes from the target's answer, if it takes one."""
         return None

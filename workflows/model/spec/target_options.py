@@ -12,6 +12,7 @@ from workflows.model.spec.kinds import Various
 from workflows.model.spec.named_plugins import NamedPlugin
 
 if TYPE_CHECKING:
+    from workflows.model.spec.batch_options import BatchOptions, BatchRules
     from workflows.model.spec.targets.at_most import AtMost
     from workflows.model.spec.targets.chat import ChatStep
     from workflows.model.spec.targets.external import ActivityCalls, ExperimentRules
@@ -44,6 +45,8 @@ class CalledPlace:
     """The same of several."""
     auth: str = "none"
     """How it is sent the operator's token, if it is."""
+    where: str = "target.url"
+    """The field of the spec."""
 
 
 class Target(Various):
@@ -57,6 +60,8 @@ class Target(Various):
     """Whether it renders the prompt itself, from the store of prompts."""
     taken_files: ClassVar[tuple[str, ...] | None] = None
     """The media types of files in samples that it can be sent; None where it is sent any."""
+    keeps_turns: ClassVar[bool] = False
+    """Whether it answers in turns, each of which is stored as it comes."""
     runs_whole_trials: ClassVar[bool] = False
     """Whether nobody can look at a trial before all of it is answered."""
 
@@ -104,6 +109,11 @@ class Target(Various):
         """The requests that it sends to a model for one sample."""
         return ()
 
+    @property
+    def most_turns(self) -> int:
+        """How often it makes each of these requests at most."""
+        return 1
+
     # -- what a call takes and gives --------------------------------------------------------------------------------------
 
     @property
@@ -140,10 +150,21 @@ class Target(Various):
         """How a trial waits for the runner that it is, if it is one."""
         return None
 
-    @property
-    def called_place(self) -> CalledPlace | None:
-        """What it calls over HTTP, if the operator has to allow that."""
+    def batch_rules(self, options: BatchOptions, *, rest_directly: bool) -> BatchRules | None:
+        """How a trial hands its samples to a provider's batches, if it can be asked in batches."""
         return None
+
+    def batch_problems(self) -> Iterator[str]:
+        """Why it cannot be asked in batches, with the field that says so."""
+        yield "target: cannot be asked in batches, only a chat model can; set execution.mode: direct"
+
+    def called_places(self) -> Iterator[CalledPlace]:
+        """What it calls over HTTP, where the operator has to allow that."""
+        yield from ()
+
+    def called_servers(self) -> Iterator[tuple[str, str]]:
+        """The MCP servers that it calls by the names that the operator gave them, each with its field."""
+        yield from ()
 
 
 def texts_within(

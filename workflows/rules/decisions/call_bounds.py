@@ -57,8 +57,8 @@ def bound_of(read: int, written: int, price: Price | None) -> Amount:
     """So many tokens read and written, and what they cost."""
     if price is None:
         return Amount(tokens=read + written)
-    dearest = max(price.input, price.cached_input or 0.0)
-    return Amount(tokens=read + written, cost=(read * dearest + written * price.output) / 1_000_000)
+    rates = price.for_request(read)
+    return Amount(tokens=read + written, cost=(read * rates.dearest_input + written * rates.output) / 1_000_000)
 
 
 def _longest_answer(body: Mapping[str, Any]) -> int:

@@ -90,7 +90,11 @@ def _all_or_none(answered: Sequence[SeenAnswer], suite: EvaluationSuite, facts: 
             f"None of the {facts.outcomes:,} answers passes: look whether {suite.metric} fits what the target answers, "
             "because nothing tells candidates apart that all fail."
         )
-    elif facts.passed == facts.outcomes and (values == {1.0} or suite.objective.kind == "success_rate"):
+    elif (
+        facts.passed == facts.outcomes
+        and (values == {1.0} or suite.objective.kind == "success_rate")
+        and suite.judgement.rule != "non_inferiority"  # who makes texts shorter wants to lose nothing, not to gain
+    ):
         yield f"All {facts.outcomes:,} answers pass already: nothing is left to gain; take harder samples or a stricter scorer."
 
 
@@ -183,13 +187,15 @@ def _distinct(values: Iterable[object]) -> set[str]:
 
 
 def out_of_reach(plan: Plan, score: float, scores: Sequence[float], suite: EvaluationSuite) -> str | None:
-    """Say so where no gain of a plausible size could be told from chance; None where one could.
+    """Say so where no gain of a plausible size could be told from chance, or no loss be excluded; None where it could.
 
     `plan` is what could be found out at best. Scores between 0 and 1 can gain what is left up to the best; of others it is
     plausible that they gain half of what they are.
     """
     if not is_mean_over_samples(suite.objective) or not scores:
         return None
+    if suite.judgement.rule == "non_inferiority":
+        return _no_loss_excluded(plan, suite.judgement.margin)
     bounded = min(scores) >= 0 and max(scores) <= 1
     maximizes = suite.objective.direction is Direction.MAXIMIZE
     left = (1 - score if maximizes else score) if bounded else abs(score) / 2
@@ -200,6 +206,16 @@ def out_of_reach(plan: Plan, score: float, scores: Sequence[float], suite: Evalu
     return (
         f"No gain of a plausible size can be told from chance with {plan.samples:,} samples: it would have to be at least "
         f"{least:.3g}, and {told}; take more samples or replicates."
+    )
+
+
+def _no_loss_excluded(plan: Plan, margin: float) -> str | None:
+    if plan.margin <= margin:
+        return None
+    return (
+        f"With {plan.samples:,} samples hardly anything can be shown to be as good as the baseline: losses of up to "
+        f"{plan.margin:.3g} cannot be excluded, and `judgement.margin` allows {margin:.3g}; take more samples or "
+        "replicates, or allow more."
     )
 
 

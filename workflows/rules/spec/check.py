@@ -34,6 +34,7 @@ from workflows.rules.overlay import Overlay
 from workflows.rules.proposals.validation import LONGEST_QUOTE, refuse_value
 from workflows.rules.releases.target import release_problems
 from workflows.rules.scoring.classification import folded
+from workflows.rules.spec.batch_check import batch_problems
 from workflows.rules.spec.conditions import condition_problems
 from workflows.rules.spec.judgement_check import check_judgement
 from workflows.rules.spec.prompt_factors import is_read, made_of, prompt_problems, template_of
@@ -56,6 +57,7 @@ def check_request(request: OptimizationRequest) -> list[str]:
         _optimizer(request) if is_read(request) else (),
         _money(request),
         _limits(request),
+        batch_problems(request),
         release_problems(request),
     )
     return [*placement, *(problem for found in rest for problem in _some(found))]
@@ -363,6 +365,17 @@ def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     if isinstance(request.optimizer.proposer, ModelProposer):
         used.append(("optimizer.proposer.model", request.optimizer.proposer.model))
     return list(dict.fromkeys(used))
+
+
+def stated_model_url(request: OptimizationRequest, where: str) -> str | None:
+    """The `base_url` that the spec states for the model of a field."""
+    scorers = {f"{place}.model": scorer for place, scorer in placed_scorers(request.scorers)}
+    if where in scorers:
+        asked = scorers[where].asked_model
+        return None if asked is None else asked.base_url
+    if where.startswith("optimizer.proposer") and isinstance(request.optimizer.proposer, ModelProposer):
+        return request.optimizer.proposer.base_url
+    return request.target.model_url
 
 
 def _models_of(

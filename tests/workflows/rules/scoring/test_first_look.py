@@ -160,6 +160,16 @@ class TestPower:
         assert "only 0.1 is left to gain" in hopeless
         assert self.looked([1.0] * 10 + [0.0] * 10)[1] is None
 
+    def test_who_wants_to_lose_nothing_is_told_what_could_stay_unseen_and_not_that_all_pass(self) -> None:
+        shorter = EXACT.model_copy(update={"judgement": JudgementSpec(rule="non_inferiority", margin=0.05)})
+        assert warned(answers(*[1] * 10), shorter) == ()
+        _, best = plan_at_baseline([1.0] * 10, [()] * 10, Planning(available=10, replicates=1), shorter.judgement)
+        assert best is not None
+        told = out_of_reach(best, 1.0, [1.0] * 10, shorter)
+        assert told is not None
+        assert told.startswith("With 10 samples hardly anything can be shown to be as good as the baseline: losses of up to")
+        assert out_of_reach(best.model_copy(update={"margin": 0.04}), 1.0, [1.0] * 10, shorter) is None
+
     def test_scores_around_300_are_planned_in_their_own_units(self) -> None:
         told, hopeless = self.looked([280.0, 320.0, 300.0, 310.0, 290.0] * 4)
         assert told is not None

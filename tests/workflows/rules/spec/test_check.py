@@ -25,6 +25,8 @@ def _choice(value: Any, *choices: Any) -> dict[str, Any]:
 MODEL = {"proposer": {"kind": "model", "model": "big"}}
 STEP = {"proposer": {"kind": "step"}}
 NOOP = {"proposer": {"kind": "noop"}}
+BATCHES = {"mode": "batch"}
+NO_TIMES = "nobody measures how long an answer of a batch took; take it out, or set execution.mode: direct"
 AS_IT_STANDS = "A mapping that is meant as it stands is written {change: frozen, value: {…}}"
 
 FINDINGS: list[tuple[dict[str, Any], str]] = [
@@ -173,6 +175,23 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
         {"budget": {"cost": 0.5}, "optimizer": MODEL, "prices": {"small": {"input": 1, "output": 1}}},
         "prices: 'big' (optimizer.proposer.model) has no price, and budget.cost is 0.5; "
         "add prices: {big: {input: …, output: …}} per million tokens, or drop budget.cost",
+    ),
+    # batches
+    (
+        {"execution": BATCHES, "target": {"kind": "python", "ref": "a:t"}, "scorers": [{"kind": "python", "ref": "a:s"}]},
+        "target: cannot be asked in batches, only a chat model can; set execution.mode: direct",
+    ),
+    (
+        {"execution": BATCHES, "target": _chat("x", stream=True)},
+        "target.stream: answers of a batch are not streamed; take it out, or set execution.mode: direct",
+    ),
+    (
+        {"execution": BATCHES, "scorers": [{"kind": "exact"}, {"kind": "latency", "at_most": 5}], "objective": "exact"},
+        f"scorers[1]: {NO_TIMES}",
+    ),
+    (
+        {"execution": BATCHES, "judgement": {"constraints": ["p95 latency <= 800"]}},
+        f"judgement.constraints[0]: {NO_TIMES}",
     ),
 ]
 

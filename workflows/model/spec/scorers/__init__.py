@@ -21,6 +21,7 @@ from workflows.model.spec.scorers.python import PythonScorer
 from workflows.model.spec.scorers.reported import ReportedScorer
 from workflows.model.spec.scorers.rubric import RubricScorer
 from workflows.model.spec.scorers.similarity import BleuScorer, LevenshteinScorer, RougeScorer, SimilarityScorer
+from workflows.model.spec.scorers.trajectories import StepsScorer, ToolsAvoidedScorer, ToolsCalledScorer
 
 SCORERS: Final[dict[str, type[Scorer]]] = {
     "exact": ExactScorer,
@@ -36,6 +37,9 @@ SCORERS: Final[dict[str, type[Scorer]]] = {
     "bleu": BleuScorer,
     "similarity": SimilarityScorer,
     "rubric": RubricScorer,
+    "tools_called": ToolsCalledScorer,
+    "tools_avoided": ToolsAvoidedScorer,
+    "steps": StepsScorer,
     "latency": LatencyScorer,
     "cost": CostScorer,
     "tokens": TokensScorer,

@@ -37,6 +37,10 @@ class LatencyScorer(MeasurementScorer):
     """Until the answer was complete, or until its first token (a chat target needs `stream: true` for that)."""
 
     @property
+    def needs_latency(self) -> bool:
+        return True
+
+    @property
     def needs_first_token(self) -> bool:
         return self.until == "first_token"
 

@@ -39,8 +39,9 @@ class RubricScorer(OutputScorer):
     """Request parameters for the judge, passed through."""
     response_format: Literal["json_schema", "json_object", "none"] = "json_schema"
     """How the judge is held to its form; for endpoints that know no JSON Schema, or no response format at all."""
-    show: tuple[Literal["input", "expected"], ...] = ("input", "expected")
-    """What the judge sees beside the output."""
+    show: tuple[Literal["input", "expected", "trajectory"], ...] = ("input", "expected")
+    """What the judge sees beside the output. `trajectory` are the turns of an agent with its calls of tools, so that a rubric
+    can ask whether it reached its goal."""
     files: Annotated[int, Field(ge=0, le=50, exclude_if=lambda files: files == FILES_SHOWN)] = FILES_SHOWN
     """How many images, PDFs and text files of the sample it is sent at most, where it sees the input; 0 for a model that takes
     none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from workflows.model.spec.target_options import Target
+from workflows.model.spec.targets.agent import AgentTarget
 from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
 from workflows.model.spec.targets.http import HttpTarget
@@ -12,6 +13,7 @@ from workflows.model.spec.targets.python import PythonTarget
 
 TARGETS: Final[dict[str, type[Target]]] = {
     "chat": ChatTarget,
+    "agent": AgentTarget,
     "http": HttpTarget,
     "python": PythonTarget,
     "activity": ActivityTarget,

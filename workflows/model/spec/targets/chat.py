@@ -9,8 +9,9 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from ratchet._files import IMAGES, PDF, TEXT
 from ratchet._frozen import SpecPart
-from ratchet._text.placeholders import whole_placeholder
+from ratchet._text.placeholders import placeholders, whole_placeholder
 from ratchet._values import CanonicalMapping, CanonicalValue, ShortText, Text
+from workflows.model.spec.batch_options import BatchOptions, BatchRules
 from workflows.model.spec.target_options import PlacedText, Target, texts_within
 
 
@@ -76,7 +77,8 @@ class ChatStep(SpecPart):
 
 
 class ChatTarget(Target):
-    """A chat model behind any OpenAI-compatible URL, or a chain of requests to several (`steps`).
+    """A chat model of OpenAI, Anthropic or Google, or behind any OpenAI-compatible URL, or a chain of requests to several
+    (`steps`).
 
     Factors named like a request parameter (`model`, `temperature`, `top_p`, `max_tokens`, …) are sent as that parameter.
     A model cannot say which configuration it was asked with: Ratchet fills the messages itself, from the overlay that the
@@ -95,13 +97,16 @@ class ChatTarget(Target):
     output: CanonicalValue = None
     """With `steps`: what the whole chain answers, with placeholders, as a text or as JSON. Default: the last step's answer."""
     model: ShortText = "{{factors.model}}"
-    """The model's name. Default: the factor `model`."""
+    """The model's name, with `anthropic/` or `google/` before it where it is asked in its provider's own protocol. Default: the
+    factor `model`."""
     parameters: CanonicalMapping = Field(default_factory=dict)
-    """Further request parameters, passed through; they win over factors of the same name."""
+    """Further request parameters, passed through; they win over factors of the same name. `response_schema`, a JSON schema,
+    holds the answer to it."""
     stream: bool = False
     """Stream the answer, which measures the time to the first token."""
     base_url: ShortText | None = None
-    """Where the model answers. Default: OPENAI_BASE_URL of the worker. The key always comes from the worker's environment."""
+    """Where the model answers. Default: the provider's address, or OPENAI_BASE_URL of the worker. The key always comes from the
+    worker's environment."""
 
     @model_validator(mode="after")
     def _messages_or_steps(self) -> ChatTarget:
@@ -169,3 +174,17 @@ class ChatTarget(Target):
 
     def missing_scores(self) -> str:
         return "use rubric, or python"
+
+    def batch_rules(self, options: BatchOptions, *, rest_directly: bool) -> BatchRules:
+        return BatchRules(
+            requests=options.requests, poll=options.poll, longest_poll=options.longest_poll, rest_directly=rest_directly
+        )
+
+    def batch_problems(self) -> Iterator[str]:
+        fix = "; set execution.mode: direct"
+        if self.steps is not None:
+            yield f"target.steps: a batch has one request for each sample, and no step waits for another{fix}"
+        elif any(name.partition(".")[0] == "input" for name in placeholders(self.model)):
+            yield f"target.model: a batch is for one model, and this one depends on the sample{fix}"
+        if self.tells_first_token:
+            yield f"target.stream: answers of a batch are not streamed; take it out, or{fix.removeprefix(';')}"

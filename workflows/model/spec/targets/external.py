@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -131,9 +132,8 @@ class ExternalTarget(Target):
     def is_set_aside_whole(self) -> bool:
         return True
 
-    @property
-    def called_place(self) -> CalledPlace:
-        return CalledPlace(self.url, "RATCHET_RUNNER_URLS", "the runner", "runners")
+    def called_places(self) -> Iterator[CalledPlace]:
+        yield CalledPlace(self.url, "RATCHET_RUNNER_URLS", "the runner", "runners")
 
 
 class ActivityCalls(Payload):

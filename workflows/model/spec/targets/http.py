@@ -53,6 +53,10 @@ def _are_headers(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+HttpUrl = Annotated[ShortText, AfterValidator(_is_endpoint)]
+HttpHeaders = Annotated[dict[str, ShortText], AfterValidator(_are_headers)]
+
+
 def _input_and_configuration() -> JsonValue:
     return {"input": "{{input}}", "configuration": "{{factors}}"}
 
@@ -94,12 +98,12 @@ class HttpTarget(Target):
     renders_prompts = True
 
     kind: Literal["http"]
-    url: Annotated[ShortText, AfterValidator(_is_endpoint)]
+    url: HttpUrl
     """The endpoint, with placeholders after the host if need be. Its origin must be in RATCHET_HTTP_URLS of the
     worker, on the worker's own machine, too; `ratchet run` on embedded servers allows it."""
     method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
     """GET sends no body."""
-    headers: Annotated[dict[str, ShortText], AfterValidator(_are_headers)] = Field(default_factory=dict)
+    headers: HttpHeaders = Field(default_factory=dict)
     """Further headers, with placeholders. No secrets: those are for `auth`."""
     auth: Literal["none", "bearer", "x-api-key"] = "none"
     """Send RATCHET_HTTP_TOKEN of the worker, as `Authorization: Bearer …` or as `X-API-Key: …`. It only goes to origins in
@@ -134,6 +138,5 @@ class HttpTarget(Target):
     def missing_scores(self) -> str | None:
         return None if self.response.scores is not None else "set target.response.scores"
 
-    @property
-    def called_place(self) -> CalledPlace:
-        return CalledPlace(self.url, "RATCHET_HTTP_URLS", "the endpoint", "HTTP targets", self.auth)
+    def called_places(self) -> Iterator[CalledPlace]:
+        yield CalledPlace(self.url, "RATCHET_HTTP_URLS", "the endpoint", "HTTP targets", self.auth)

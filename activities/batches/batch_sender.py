@@ -1,0 +1,369 @@
+"""Sends what lacks an answer as a batch: once, whoever is killed on the way.
+
+What is meant to be sent is stored first. The file goes up, which may be repeated. Then it is noted that somebody is sending,
+and with which file; the batch is made; its name is stored. Whoever comes after one that died in between waits until nothing
+of it is on its way any more, and looks for the batch at its provider, by its key and by its file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
+from uuid import uuid4
+
+import structlog
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from activities.batches.batch_answers import NeverSent
+from activities.batches.batch_endpoint import SECONDS_TO_SEND, BatchEndpoints, BatchSaid
+from activities.batches.request_file import RequestFile, batch_key, custom_id
+from activities.budget.external_reservations import ExternalReservations
+from activities.evaluation import ShardEvaluation
+from activities.shards.attempt import Attempt
+from activities.shards.outcome_batches import until_back
+from activities.shards.pair_calls import number_of
+from activities.shards.shard_endings import CUT_OFF, RATE_LIMITED
+from activities.targets.chat import BatchRequest
+from activities.targets.faults import Fault, NotSent, Throttled, Unreachable
+from ratchet import Sample
+from ratchet._text.placeholders import Unfillable
+from store.write.outcomes import ShardWork
+from store.write.repositories import Store
+from store.write.sent_batches import MeantBatch, RequestFailures, SentBatch
+from workflows.model.activities.provider_batches import BatchInput, SubmittedBatch
+from workflows.model.failures import shorten
+from workflows.model.run.amounts import NOTHING, Amount
+from workflows.model.spec.targets.at_most import AtMost
+from workflows.model.suite import EvaluationSuite
+from workflows.model.trial import ShardInput, ShardResult
+from workflows.rules.decisions.call_bounds import chat_bound
+from workflows.rules.overlay import Overlay
+from workflows.rules.scoring.merged_parts import merged
+from workflows.rules.spec.prompt_factors import shows_its_prompt
+
+log = structlog.get_logger("batches")
+
+PAIRS_AT_ONCE: Final = 500
+SECONDS_FOR_OTHERS: Final = 5.0
+"""So long is waited at once for budget that others may give back; then Temporal waits."""
+
+PAUSE_FOR_OTHERS: Final = timedelta(minutes=1)
+LASTS: Final = timedelta(hours=30)
+"""So long budget that is set aside for a batch is not taken for that of somebody who died."""
+
+SECONDS_UNTIL_LISTED: Final = 3.0
+"""After nobody heard whether a batch was made, until the provider is asked."""
+
+
+class AskedInBatches(Protocol):
+    """A target that says what is sent for a sample."""
+
+    async def batch_request(self, configuration: Any, sample: Sample) -> BatchRequest: ...
+
+
+@dataclass
+class Collected:
+    """What was found out about a part of a trial while its requests were written."""
+
+    until: int
+    parts: list[ShardResult] = field(default_factory=list)
+    model: str = ""
+    url: str = ""
+    dearest: Amount = NOTHING
+    """The most that one request can take."""
+    metered: bool = False
+    given_up: dict[str, int] = field(default_factory=dict)
+    first_given_up: str | None = None
+
+    @property
+    def result(self) -> ShardResult:
+        missing = sum(self.given_up.values())
+        told = ShardResult(missing=missing, errors=self.given_up, first_error=self.first_given_up, metered=self.metered)
+        return merged([*self.parts, told])
+
+    def give_up(self, sample: str, failed: RequestFailures) -> None:
+        """A request that went as often as it may."""
+        self.given_up[failed.error_class] = self.given_up.get(failed.error_class, 0) + 1
+        if self.first_given_up is None:
+            told = f"no answer in {failed.times} batches; the last time: {failed.error_class}"
+            self.first_given_up = shorten(f"sample {sample}: {told}")
+
+
+class BatchSender:
+    """Collects, means and sends."""
+
+    def __init__(
+        self,
+        store: Store,
+        shards: ShardEvaluation,
+        endpoints: BatchEndpoints,
+        aside: ExternalReservations,
+        is_away: Callable[[BaseException], bool],
+        *,
+        most_times: int,
+    ) -> None:
+        """`most_times` is how often a request goes that gets no answer."""
+        self._store = store
+        self._shards = shards
+        self._endpoints = endpoints
+        self._aside = aside
+        self._is_away = is_away
+        self._most_times = most_times
+
+    async def submit(self, asked: BatchInput, attempt: Attempt) -> SubmittedBatch:
+        """A batch of what lacks an answer of a part, at its provider."""
+        part = asked.part
+        suite = await until_back(lambda: self._store.suites.load(part.run_id, part.split), self._is_away)
+        with TemporaryDirectory(prefix="ratchet-batch-") as folder:
+            path = Path(folder, "requests.jsonl")
+            # Its number first: of two attempts that know of no batch, both mean the same one.
+            number = await until_back(lambda: self._store.sent_batches.next_number(part), self._is_away)
+            batch = await until_back(lambda: self._store.sent_batches.open_at(part), self._is_away)
+            if batch is not None:
+                await self._send(batch, part, suite, path, attempt, is_written=False)
+                return await self._submitted(batch)
+            with RequestFile(path, asked.rules.requests) as file:
+                found = await self._collect(part, suite, file, again=asked.again)
+                if not file.places:
+                    return SubmittedBatch(until=found.until, result=found.result)
+                short, holder = await self._set_aside(part, file, found, number)
+                if holder is None and found.metered:
+                    return short
+                file.finish()
+            batch = await self._meant(part, suite, file, found, number, holder)
+            names = await self._names(batch)
+            await self._send(batch, part, suite, path, attempt, is_written=names.keys() == file.places.keys())
+            sent = await self._submitted(batch)
+            return sent.model_copy(update={"is_short": short.is_short, "result": found.result})
+
+    async def _submitted(self, batch: SentBatch) -> SubmittedBatch:
+        now = await until_back(lambda: self._store.sent_batches.load(batch.run_id, batch.batch_key), self._is_away)
+        return SubmittedBatch(batch_key=now.batch_key, provider_id=now.provider_id, requests=now.requests, until=now.until)
+
+    # -- what is sent ---------------------------------------------------------------------------------------------------------
+
+    async def _collect(self, part: ShardInput, suite: EvaluationSuite, file: RequestFile, *, again: bool) -> Collected:
+        """Write the requests of all pairs that lack an answer, until the file is full."""
+        execution = _execution()
+        failures = await until_back(lambda: self._store.sent_batches.failures(part, execution), self._is_away)
+        found = Collected(part.last, metered=part.metered)
+        for piece in pieces_of(part):
+            work = await self._work(piece)
+            found.metered = found.metered or work.adjusted.budgeted
+            found.parts.append(ShardResult(found=work.found))
+            if not again and any(pair.kept is not None for pair in work.pairs):
+                found.parts.append(await self._shards.score_kept(piece))
+            if not await self._written(piece, work, suite, file, found, failures):
+                break
+        return found
+
+    async def _written(
+        self,
+        piece: ShardInput,
+        work: ShardWork,
+        suite: EvaluationSuite,
+        file: RequestFile,
+        found: Collected,
+        failures: dict[str, RequestFailures],
+    ) -> bool:
+        """Write the requests of some pairs; False where the file took no more."""
+        make = _Requests(self._shards, suite, Overlay(piece.config_hash, work.configuration, suite.prompt))
+        never: dict[tuple[str, int], NotSent] = {}
+        is_full = False
+        for pair in work.pairs:
+            if pair.kept is not None:
+                continue
+            place = number_of(piece, pair.position, pair.replicate)
+            name = custom_id(piece.config_hash, suite, pair.item_hash, pair.replicate)
+            failed = failures.get(name)
+            if failed is not None and failed.times >= self._most_times:
+                found.give_up(pair.sample.id, failed)
+                continue
+            try:
+                request = await make.of(pair.sample)
+            except NotSent as fault:
+                never[pair.sample.id, pair.replicate] = fault
+                continue
+            found.model, found.url = found.model or request.model, found.url or request.url
+            if request.model != found.model or not file.add(name, place, request.body):
+                found.until, is_full = place, True
+                break
+            price = suite.prices.get(request.model)
+            found.dearest = found.dearest.or_more(chat_bound(request.body, None if price is None else price.in_batches))
+        if never:
+            found.parts.append(await self._shards.take_over(piece, NeverSent(never)))
+        return not is_full
+
+    async def _set_aside(
+        self, part: ShardInput, file: RequestFile, found: Collected, number: int
+    ) -> tuple[SubmittedBatch, str | None]:
+        """Set aside what the requests can take, or as many of them as the budget covers: under which name, and whether it was
+        short. Without a name there is nothing to be sent now."""
+        whole = SubmittedBatch(until=found.until, result=found.result)
+        if not found.metered:
+            return whole, None
+        stated = AtMost(tokens=found.dearest.tokens, cost=found.dearest.cost)
+        covered = await self._aside.cover(
+            part,
+            holder_of(number),
+            len(file.places),
+            stated,
+            lasts=LASTS.total_seconds(),
+            patience=SECONDS_FOR_OTHERS,
+        )
+        if covered.short_of is None:
+            cut = file.keep_first(covered.calls)
+            if cut is not None:
+                found.until = cut
+            return whole.model_copy(update={"is_short": cut is not None}), holder_of(number)
+        if not covered.others_at_work:
+            short = {"exhausted": covered.short_of, "team_rest": covered.team_rest, "missing": len(file.places)}
+            return whole.model_copy(update={"result": merged([found.result, ShardResult(**short)])}), None
+        trial = part.model_copy(update={"first": 0})
+        if await until_back(lambda: self._store.sent_batches.open_in(trial), self._is_away):
+            return whole.model_copy(update={"until": part.first, "is_short": True}), None
+        raise ApplicationError(
+            f"the budget of {covered.short_of} covers no request until others are over",
+            type=RATE_LIMITED,
+            next_retry_delay=PAUSE_FOR_OTHERS,
+            category=ApplicationErrorCategory.BENIGN,
+        )
+
+    async def _meant(
+        self,
+        part: ShardInput,
+        suite: EvaluationSuite,
+        file: RequestFile,
+        found: Collected,
+        number: int,
+        holder: str | None,
+    ) -> SentBatch:
+        meant = MeantBatch(
+            batch_key=batch_key(part.run_id, part.trial_id, number),
+            number=number,
+            first=part.first,
+            until=found.until,
+            execution=_execution(),
+            endpoint=found.url,
+            model=found.model,
+            holder=holder,
+            places=file.places,
+        )
+        return await until_back(lambda: self._store.sent_batches.mean(part, meant), self._is_away)
+
+    # -- sending it -----------------------------------------------------------------------------------------------------------
+
+    async def _send(
+        self, batch: SentBatch, part: ShardInput, suite: EvaluationSuite, path: Path, attempt: Attempt, *, is_written: bool
+    ) -> None:
+        """Have the provider make it, unless it has."""
+        if batch.state != "meant":
+            return
+        if batch.sender is not None and await self.found(batch) is not None:
+            return
+        if not is_written:
+            await self._written_again(batch, part, suite, path)
+        input_file = await self._endpoints.upload(batch.endpoint, batch.model, path)
+        await self._made(batch, input_file, attempt)
+
+    async def found(self, batch: SentBatch) -> BatchSaid | None:
+        """The batch at its provider, if somebody sent it who could not say so any more."""
+        on_its_way = SECONDS_TO_SEND + SECONDS_UNTIL_LISTED - (batch.sending_for or 0.0)
+        await asyncio.sleep(max(on_its_way, 0.0))
+        said = await self._endpoints.find(batch.endpoint, batch.model, batch.batch_key, batch.input_file, batch.created_at)
+        if said is not None:
+            log.info("a batch was found again", batch=said.provider_id, trial=batch.trial_id)
+            await self._note(batch, said)
+        return said
+
+    async def _made(self, batch: SentBatch, input_file: str, attempt: Attempt) -> None:
+        sender, tries = uuid4().hex, 0
+        while True:
+            if not await self._begun(batch, sender, input_file):
+                told = "another attempt sends this batch"
+                raise ApplicationError(told, type=CUT_OFF, category=ApplicationErrorCategory.BENIGN)
+            # Whoever stood still since then asks whether this is still his to send.
+            await attempt.permit()
+            batch, tries = replace(batch, sender=sender, sending_for=None, input_file=input_file), tries + 1
+            try:
+                said = await self._endpoints.make(batch.endpoint, batch.model, input_file, batch.batch_key)
+            except Unreachable as error:
+                # It may have arrived all the same.
+                asked_to_wait = error.retry_after or 0.0 if isinstance(error, Throttled) else 0.0
+                await asyncio.sleep(max(SECONDS_UNTIL_LISTED, asked_to_wait))
+                known = await self._endpoints.find(batch.endpoint, batch.model, batch.batch_key, input_file, batch.created_at)
+                if known is None:
+                    log.info("a batch was not made, and is tried again", trial=batch.trial_id, error=str(error))
+                    if tries >= self._most_times:
+                        await self._store.sent_batches.was_refused(batch, sender)
+                        raise
+                    continue
+                said = known
+            except Fault:
+                await self._store.sent_batches.was_refused(batch, sender)
+                raise
+            await self._note(batch, said)
+            return
+
+    async def _begun(self, batch: SentBatch, sender: str, input_file: str) -> bool:
+        sending = self._store.sent_batches
+        return await until_back(lambda: sending.begin_sending(batch, sender, input_file), self._is_away)
+
+    async def _note(self, batch: SentBatch, said: BatchSaid) -> None:
+        await until_back(lambda: self._store.sent_batches.was_sent(batch, said.provider_id), self._is_away)
+
+    async def _written_again(self, batch: SentBatch, part: ShardInput, suite: EvaluationSuite, path: Path) -> None:
+        """The file of a batch that an earlier attempt meant to send: the very requests that are stored as its own."""
+        names = await self._names(batch)
+        with RequestFile(path, len(names)) as file:
+            for piece in pieces_of(part.model_copy(update={"last": batch.until})):
+                work = await self._work(piece)
+                make = _Requests(self._shards, suite, Overlay(piece.config_hash, work.configuration, suite.prompt))
+                for pair in work.pairs:
+                    name = custom_id(piece.config_hash, suite, pair.item_hash, pair.replicate)
+                    if name in names and pair.kept is None:
+                        file.add(name, names[name], (await make.of(pair.sample)).body)
+
+    async def _names(self, batch: SentBatch) -> dict[str, int]:
+        return await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
+
+    async def _work(self, piece: ShardInput) -> ShardWork:
+        return await until_back(lambda: self._store.outcomes.missing(piece), self._is_away)
+
+
+class _Requests:
+    """Makes the requests of one configuration."""
+
+    def __init__(self, shards: ShardEvaluation, suite: EvaluationSuite, overlay: Overlay) -> None:
+        self._target: AskedInBatches = shards.target_of(suite)  # type: ignore[assignment]
+        self._overlay = overlay
+        self._strict = shows_its_prompt(suite.target)
+
+    async def of(self, sample: Sample) -> BatchRequest:
+        """What is sent for a sample. Raises NotSent."""
+        try:
+            configuration = self._overlay.for_sample(sample.input, strict=self._strict)
+        except Unfillable as error:
+            raise NotSent(f"the prompt: {error}") from None
+        return await self._target.batch_request(configuration, sample)
+
+
+def pieces_of(part: ShardInput) -> Iterator[ShardInput]:
+    """A part of a trial in pieces of which the store gives all at once."""
+    for first in range(part.first, part.last, PAIRS_AT_ONCE):
+        yield part.model_copy(update={"first": first, "last": min(first + PAIRS_AT_ONCE, part.last)})
+
+
+def holder_of(number: int) -> str:
+    """Under which name budget is set aside for a batch."""
+    return f"batch-{number}"
+
+
+def _execution() -> str:
+    return str(activity.info().workflow_run_id)

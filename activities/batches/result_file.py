@@ -1,0 +1,180 @@
+"""The files of results that come back, read line by line: whoever wrote them may have written anything.
+
+They are read twice. First what each line comes to is noted, and where it is: that is all that memory holds. Then each answer
+is read when its sample's turn comes, in the order of the samples, which no provider keeps.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from activities.batches.batch_endpoint import error_in
+from activities.endpoints.chat_protocol import understood
+from activities.endpoints.model_faults import fault_of_model
+from activities.endpoints.response_bodies import LARGEST_ANSWER_BYTES, refuse_too_large
+from activities.secret_texts import without_secrets
+from activities.targets.chat import output_of_answer
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Unreachable
+from ratchet import Output
+from workflows.model.failures import shorten
+from workflows.model.run.amounts import Amount
+from workflows.model.spec.prices import Price
+
+AROUND_AN_ANSWER_BYTES: Final = 64 * 1024
+"""Of a line, beside what the model answered."""
+
+_NAMED: Final = re.compile(rb'"custom_id"\s*:\s*"([0-9a-f]{1,64})"')
+_BEGINNING_BYTES: Final = 4096
+_NEVER_RUN: Final = ("batch_expired", "batch_cancelled")
+
+NO_LINE: Final = "no answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one line comes to, and where it is."""
+
+    file: int
+    offset: int
+    length: int
+    verdict: Literal["answer", "again", "refused"]
+    """`again` where it has no answer, and nobody is to blame; `refused` where the endpoint refuses for good."""
+    error_class: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAsked:
+    """Which model gave the results, and for how much."""
+
+    model: str
+    url: str
+    price: Price | None
+
+
+class ResultFiles:
+    """The results of one batch, by the custom ids of its requests."""
+
+    def __init__(self, files: list[Path], asked: ModelAsked) -> None:
+        self._files = files
+        self._asked = asked
+        self.lines: dict[str, Line] = {}
+
+    def note(self, known: Collection[str]) -> None:
+        """Read all lines once. What names no request of the batch is nobody's, and of two that name one the first counts."""
+        for number, path in enumerate(self._files):
+            for offset, length, beginning, text in _lines(path):
+                name, line = self._noted(number, offset, length, beginning, text)
+                if name is not None and name in known:
+                    self.lines.setdefault(name, line)
+
+    def output(self, name: str) -> Output:
+        """The answer of a request. Raises the fault that it is."""
+        line = self.lines[name]
+        with self._files[line.file].open("rb") as file:
+            file.seek(line.offset)
+            text = file.read(line.length) if line.length <= _LONGEST_LINE else b""
+        return self._output(text, line.length)
+
+    @property
+    def taken(self) -> Amount:
+        """What all answers took."""
+        answers = [line for line in self.lines.values() if line.verdict == "answer"]
+        return Amount(len(answers), sum(line.tokens for line in answers), sum(line.cost for line in answers))
+
+    @property
+    def dearest(self) -> Amount:
+        """The most that one took."""
+        answers = [line for line in self.lines.values() if line.verdict == "answer"]
+        return Amount(0, max((line.tokens for line in answers), default=0), max((line.cost for line in answers), default=0.0))
+
+    def bill(self, name: str) -> Amount:
+        """What one answer took."""
+        line = self.lines[name]
+        return Amount(1, line.tokens, line.cost)
+
+    def _noted(self, file: int, offset: int, length: int, beginning: bytes, text: bytes) -> tuple[str | None, Line]:
+        at = (file, offset, length)
+        try:
+            output = self._output(text, length)
+        except CandidateFault as fault:
+            noted = Line(*at, "answer", fault.kind, fault.tokens, fault.cost)
+        except Refused as fault:
+            noted = Line(*at, "refused", fault.kind)
+        except Fault as fault:
+            noted = Line(*at, "again", fault.kind)
+        else:
+            noted = Line(*at, "answer", "", output.tokens, output.cost)
+        return _name_in(beginning, text), noted
+
+    def _output(self, text: bytes, length: int) -> Output:
+        """The answer of a line. Raises the fault that it is."""
+        refuse_too_large(length if length > _LONGEST_LINE else 0)
+        line = _parsed(text)
+        response = line.get("response")
+        if not isinstance(response, Mapping):
+            raise _without_response(line)
+        status, body = response.get("status_code"), response.get("body")
+        if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status < 600:
+            raise Unreachable("a result of the batch has no status", kind=BROKEN_ANSWER)
+        if not 200 <= status < 300:
+            said, codes = error_in(body if isinstance(body, Mapping) else {"error": {"message": str(body)}})
+            told = without_secrets(shorten(said, 500))
+            raise fault_of_model(status, told, {}, codes=codes, model=self._asked.model, url=self._asked.url)
+        if not isinstance(body, Mapping):
+            raise CandidateFault("the endpoint answered something that is not a JSON object", kind=BROKEN_ANSWER, billed="yes")
+        try:
+            return replace(output_of_answer(understood(body, self._asked.price, 0.0)), latency_ms=None)
+        except CandidateFault as fault:
+            fault.latency_ms = None
+            raise
+
+
+def _name_in(beginning: bytes, text: bytes) -> str | None:
+    """Which request a line is of. Of one that cannot be read, its beginning may tell."""
+    try:
+        name = _parsed(text).get("custom_id")
+    except Unreachable:
+        found = _NAMED.search(beginning)
+        return found[1].decode() if found else None
+    return name if isinstance(name, str) else None
+
+
+_LONGEST_LINE: Final = LARGEST_ANSWER_BYTES + AROUND_AN_ANSWER_BYTES
+
+
+def _lines(path: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Where each line is, how long it is, its beginning, and all of it unless it is too long."""
+    offset = 0
+    with path.open("rb") as file:
+        while piece := file.readline(_LONGEST_LINE + 1):
+            beginning, length, text = piece[:_BEGINNING_BYTES], len(piece), piece
+            while not piece.endswith(b"\n") and (piece := file.readline(_LONGEST_LINE + 1)):
+                length, text = length + len(piece), b""
+            if beginning.strip():
+                yield offset, length, beginning, text
+            offset += length
+
+
+def _parsed(text: bytes) -> Mapping[str, Any]:
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        line = None
+    if not isinstance(line, Mapping):
+        raise Unreachable("a result of the batch is not a JSON object", kind=BROKEN_ANSWER)
+    return line
+
+
+def _without_response(line: Mapping[str, Any]) -> Unreachable:
+    """Why a request was not answered: it expired, or was cancelled, before its turn came."""
+    error = line.get("error")
+    code = error.get("code") if isinstance(error, Mapping) else None
+    kind = code.replace("_", " ") if isinstance(code, str) and code in _NEVER_RUN else NO_LINE
+    return Unreachable(f"the batch has no response to a request: {kind}", kind=kind, billed="no")

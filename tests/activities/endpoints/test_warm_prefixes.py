@@ -1,0 +1,163 @@
+"""The first of many requests that begin alike goes ahead, and tells the provider what to keep."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from activities.endpoints.call_context import CallContext
+from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.gate import Gates
+from activities.endpoints.retry_policy import Patience
+from activities.endpoints.warm_prefixes import LIFETIME_SECONDS, WarmPrefixes
+from activities.targets.faults import Unreachable
+from clients.checks.estimate import estimate
+from clients.checks.findings import Checked
+from tests.support.allowed import lists_of
+from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
+from tests.support.model_endpoints import ModelEndpoint, OpenAiEndpoint, served
+from tests.support.spec_building import request
+from workflows.model.spec.targets.chat import ChatTarget
+from workflows.rules.overlay import Overlay
+from workflows.rules.spec.shared_beginnings import shared_messages
+
+LONG = "Be kind. " * 600
+
+
+class Crowd:
+    """Answers in Anthropic's words: the first who asks, once it is opened; all others at once."""
+
+    def __init__(self, *, fails_first: bool = False) -> None:
+        self.opened = asyncio.Event()
+        self.asked: list[dict[str, Any]] = []
+        self._fails_first = fails_first
+
+    async def answer(self, body: dict[str, Any]) -> web.StreamResponse:
+        self.asked.append(body)
+        if len(self.asked) == 1:
+            await self.opened.wait()
+            if self._fails_first:
+                return web.json_response({}, status=500)
+        return web.json_response(
+            {"content": [{"type": "text", "text": "yes"}], "stop_reason": "end_turn", "usage": usage(9, 3)}
+        )
+
+
+async def ask(models: ChatModels, model: str, said: str, system: str = LONG) -> str:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": said}]
+    answer = await models.ask(
+        base_url=None,
+        model=model,
+        messages=messages,
+        parameters={},
+        stream=False,
+        timeout=5.0,
+        prices={},
+        context=CallContext(),
+        shared=lambda: 1,
+    )
+    return str(answer.value)
+
+
+def models_of(endpoint: ModelEndpoint) -> ChatModels:
+    told = {"ANTHROPIC_BASE_URL": endpoint.url, "OPENAI_BASE_URL": f"{endpoint.url}/v1"}
+    return ChatModels(Gates(), lists_of(told), patience=Patience(seconds=-1.0, attempts=1))
+
+
+async def test_the_others_follow_when_the_first_is_answered_and_each_names_what_is_kept() -> None:
+    crowd = Crowd()
+    async with served(AnthropicEndpoint(answering=crowd.answer)) as endpoint:
+        models = models_of(endpoint)
+        asking = [asyncio.create_task(ask(models, "anthropic/m", f"{n}")) for n in range(6)]
+        while not crowd.asked:
+            await asyncio.sleep(0)
+        assert await ask(models, "anthropic/m", "short", system="Be kind.") == "yes", "who shares too little waits for nobody"
+        assert len(crowd.asked) == 2
+        crowd.opened.set()
+        assert await asyncio.gather(*asking) == ["yes"] * 6
+        await models.close()
+    kept = [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]
+    assert [body["system"] for body in crowd.asked].count(kept) == 6
+    assert [body["system"] for body in crowd.asked].count("Be kind.") == 1
+
+
+async def test_one_that_fails_lets_the_others_go() -> None:
+    crowd = Crowd(fails_first=True)
+    async with served(AnthropicEndpoint(answering=crowd.answer)) as endpoint:
+        models = models_of(endpoint)
+        first = asyncio.create_task(ask(models, "anthropic/m", "first"))
+        while not crowd.asked:
+            await asyncio.sleep(0)
+        second = asyncio.create_task(ask(models, "anthropic/m", "second"))
+        crowd.opened.set()
+        with pytest.raises(Unreachable):
+            await first
+        assert await second == "yes"
+        await models.close()
+
+
+async def test_a_provider_that_keeps_by_itself_is_told_nothing() -> None:
+    async with served(OpenAiEndpoint()) as endpoint:
+        models = models_of(endpoint)
+        assert await ask(models, "simulated-echo", "one") == "one"
+        await models.close()
+    assert endpoint.bodies[0]["messages"][0] == {"role": "system", "content": LONG}
+
+
+async def test_a_beginning_grows_cold_and_one_that_takes_long_is_not_waited_for() -> None:
+    now = 0.0
+    prefixes = WarmPrefixes(clock=lambda: now, longest_wait=0.0)
+    order: list[str] = []
+    async with prefixes.asking("a"), prefixes.asking("a"):
+        order.append("both")
+    patient = WarmPrefixes(clock=lambda: now)
+    async with patient.asking("a"):
+        order.append("first")
+
+    async def follow() -> None:
+        async with patient.asking("a"):
+            order.append("follows")
+
+    now = LIFETIME_SECONDS + 1
+    async with patient.asking("a"):  # goes ahead again
+        following = asyncio.create_task(follow())
+        await asyncio.sleep(0)
+        order.append("again")
+    await following
+    assert order == ["both", "first", "again", "follows"]
+
+
+@pytest.mark.parametrize(
+    ("contents", "count"),
+    [
+        (["{{factors.rules}}", "{{input.q}}"], 1),
+        (["Be kind.", "{{factors.rules}}", "{{factors.asks}}"], 2),
+        (["{{factors.asks}}", "Be kind."], 0),
+        (["Be kind."], 1),
+    ],
+)
+def test_what_all_samples_share_is_what_comes_before_the_first_that_shows_one(contents: list[str], count: int) -> None:
+    configuration = {"rules": "Be short.", "asks": "What of {{input.q}}?"}
+    target = ChatTarget.model_validate({"kind": "chat", "messages": [{"role": "user", "content": text} for text in contents]})
+    assert shared_messages(target.requests[0], Overlay("", configuration)) == count
+
+
+def test_the_estimate_expects_them_from_the_cache() -> None:
+    def expected(system: str) -> float:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": "{{input.q}}"}]
+        asked = request(
+            target={"kind": "chat", "model": "anthropic/m", "messages": messages},
+            prices={"anthropic/m": {"input": 10, "output": 0, "cached_input": 1}},
+            dataset={"items": [{"input": {"q": "1"}}], "splits": "none"},
+            optimizer="none",
+            stop={},
+        )
+        costs = estimate(Checked(Path("spec.yaml"), request=asked, splits={"all": 1}))
+        assert costs.cost is not None and costs.expected_cost is not None and costs.cost > costs.expected_cost
+        return costs.expected_cost
+
+    assert expected(LONG) < 0.5 * expected(LONG[:4000] + "{{input.q}}" + LONG[4000:])

@@ -1,0 +1,54 @@
+"""A run's spec as it was written, and the run as files: copied and downloaded from the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+from playwright.async_api import Page, expect
+
+from tests.support.html_reports import HtmlReport
+from tests.support.page_browser import Opens, keep_picture
+
+LARGEST_FIRST_LOOK = 250 * 1024
+"""Bytes of modules and styles, as they are: nothing is built or packed."""
+
+
+async def test_the_spec_is_copied_and_the_report_downloaded(
+    open_page: Opens, words: str, http: httpx.AsyncClient, accessible: Callable[[Page], Awaitable[list[str]]], tmp_path: Path
+) -> None:
+    page = await open_page(f"runs/{words}/spec", width=1024)
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    spec = (await http.get(f"/optimizations/{words}/spec")).json()["text"]
+    await expect(page.get_by_label("Spec as YAML")).to_contain_text('kind: "python"')
+    await page.get_by_role("button", name="Copy the spec").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == spec
+    await keep_picture(page, "spec-1024")
+    assert await accessible(page) == []
+    async with page.expect_download() as kept:
+        await page.get_by_role("link", name="Report, one HTML file").click()
+    report = HtmlReport((await (await kept.value).path()).read_text())
+    assert (report.data["run_id"], f"/optimizations/{words}" in report.data["answers"]) == (words, True)
+
+    answers = {
+        form: await http.get(f"/optimizations/{words}/report", params={"format": form}) for form in ("json", "csv", "yaml")
+    }
+    assert all("attachment" in one.headers["content-disposition"] for one in answers.values())
+    assert json.loads(answers["json"].text)["run_id"] == words and words in answers["yaml"].text
+    assert {row["optimization_id"] for row in csv.DictReader(io.StringIO(answers["csv"].text))} == {words}
+    markdown = (await http.get(f"/optimizations/{words}/report", params={"format": "markdown"})).text
+    assert markdown.startswith("## ") and words in markdown
+    assert (await http.get("/optimizations/nowhere/report")).status_code == 404
+
+
+async def test_what_a_first_look_at_a_run_loads_is_small(open_page: Opens, words: str) -> None:
+    page = await open_page(f"runs/{words}")
+    await expect(page.get_by_role("heading", name="Score over rounds")).to_be_visible()
+    entries = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/page/'))"
+    assert await page.evaluate(f"{entries}.length") > 30
+    size = await page.evaluate(f"{entries}.reduce((sum, one) => sum + one.decodedBodySize, 0)")
+    assert 100_000 < size < LARGEST_FIRST_LOOK

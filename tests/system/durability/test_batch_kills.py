@@ -1,0 +1,142 @@
+"""kill -9 at every stage of a batch: nothing is paid twice, nothing is lost, and what is decided is what it is without.
+
+`RATCHET_KILL_SEEDS` sets how many seeds are tried: each kills at every stage, in another order, at other moments. Without it,
+one run goes through one kill at each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.support.batch_server import BatchServer, Plan, batch_server
+from tests.support.batched_runs import climber, climbing, decided, rows
+from tests.support.engines import PLUGINS, Engines
+
+ROOT = Path(__file__).parents[3]
+SEEDS = int(os.environ.get("RATCHET_KILL_SEEDS", "0"))
+STAGES = {
+    "before it is sent": ("before", "upload"),
+    "sent, and not stored": ("after", "make"),
+    "while it is waited for": ("after", "look"),
+    "before its results are read": ("before", "content"),
+    "while its results are stored": ("after", "content"),
+}
+LONGEST_DELAY = 0.6
+"""Seconds from a stage to the kill, at most: what follows goes on meanwhile."""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class Worker:
+    """A worker process that is killed and started again."""
+
+    def __init__(self, engines: Engines, queue: str, folder: Path) -> None:
+        self._command = [sys.executable, "-m", "worker", "--grace", "1", "--log-file", str(folder / "worker.log")]
+        self._environment = os.environ | {
+            "TEMPORAL_ADDRESS": engines.addresses.temporal_address,
+            "DATABASE_URL": engines.addresses.database_url,
+            "RATCHET_TASK_QUEUE": queue,
+            "RATCHET_PLUGINS": "plugged",
+            "RATCHET_PLUGIN_PATH": str(PLUGINS),
+        }
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(*self._command, cwd=ROOT, env=self._environment)
+
+    async def killed(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+
+    async def killed_and_started(self) -> None:
+        await self.killed()
+        await self.start()
+
+
+class Kills:
+    """Kills the worker at each of some stages, one after the other."""
+
+    def __init__(self, server: BatchServer, worker: Worker, stages: list[str], random: Random) -> None:
+        self._worker = worker
+        self.left = list(stages)
+        self._random = random
+        self._going = False
+        server.before = lambda name: self._at("before", name)
+        server.after = lambda name: self._at("after", name)
+
+    async def _at(self, moment: str, name: str) -> None:
+        if self._going or not self.left or STAGES[self.left[0]] != (moment, name):
+            return
+        self._going = True
+        self.left.pop(0)
+        if (moment, name) == ("after", "content"):
+            asyncio.get_running_loop().call_later(self._random.uniform(0, LONGEST_DELAY), self._start_kill)
+        else:
+            await self._kill()
+
+    def _start_kill(self) -> None:
+        self._task = asyncio.ensure_future(self._kill())
+
+    async def _kill(self) -> None:
+        await asyncio.shield(asyncio.ensure_future(self._worker.killed_and_started()))
+        self._going = False
+
+
+@asynccontextmanager
+async def served(engines: Engines, queue: str, folder: Path) -> AsyncIterator[Worker]:
+    worker = Worker(engines, queue, folder)
+    await worker.start()
+    try:
+        yield worker
+    finally:
+        await worker.killed()
+
+
+def batched(server: BatchServer) -> dict[str, Any]:
+    items = [{"id": f"s{n}", "input": n % 12, "expected": "yes"} for n in range(60)]
+    spec = climbing(server, stop={"max_rounds": 1, "no_improvement": 0}, dataset={"items": items, "splits": "none"})
+    return spec | {"budget": {"cost": 1000.0}}
+
+
+async def killed_at(stages: list[str], run_id: str, engines: Engines, folder: Path, random: Random) -> None:
+    """One run, killed at each stage; and its twin that is asked at once."""
+    async with batch_server(climber, folder) as server:
+        spec = batched(server)
+        direct = await engines.run(spec | {"execution": {"mode": "direct"}})
+        server.plans = [Plan(looks=2, answers=50, ends="expired"), Plan(looks=1), Plan(looks=1), Plan(statuses={3: 500})]
+        async with served(engines, run_id, folder) as worker:
+            kills = Kills(server, worker, stages, random)
+            handle = await engines.client.start_workflow("OptimizationWorkflow", spec, id=run_id, task_queue=run_id)
+            result: dict[str, Any] = await handle.result()
+        assert not kills.left, f"the run ended before it was killed {kills.left}"
+        requests = [one["custom_id"] for batch in server.batches.values() for one in server.requests_of(batch)]
+    assert await decided(engines, run_id) == await decided(engines, direct["optimization_id"])
+    calls = direct["spend"]["samples"]
+    assert len(server.paid) == server.paid.total() == calls, "a request was paid twice, or lost"
+    assert len(requests) == calls + 10 + 1, "something was sent twice"
+    assert result["spend"]["samples"] == calls
+    assert result["spend"]["cost"] == pytest.approx(direct["spend"]["cost"] / 2)
+    assert result["lost"]["samples"] == 0
+    assert not await rows(engines, "budget_leases", "run_id, holder", run_id)
+
+
+async def test_a_kill_at_each_stage_of_a_batch_costs_nothing(engines: Engines, tmp_path: Path) -> None:
+    await killed_at(list(STAGES), "batch-kills", engines, tmp_path, Random(1))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_kills_at_every_stage_of_a_batch_cost_nothing(seed: int, engines: Engines, tmp_path: Path) -> None:
+    random = Random(f"batch {seed}")
+    stages = list(STAGES)
+    random.shuffle(stages)
+    await killed_at(stages, f"batch-kills-{seed}", engines, tmp_path, random)
