@@ -11,9 +11,9 @@ from clients.reports.comparisons.diff import FactorDifference, differences
 from clients.reports.headline import Headline, headline_of_row
 from clients.reports.removal_notes import hold_text, removal_text
 from ratchet._frozen import Payload
-from store.read import rows
 from store.read.candidates import Ancestor, StoredCandidate
 from store.read.marks import Mark, RunMarks
+from store.read.rows import round_rows, run_rows
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.first_look import FirstLook
@@ -92,7 +92,7 @@ class InFlight(Payload):
     answered: int
     expected: int
     """Answers they will have when they are over."""
-    trials: tuple[rows.TrialInFlight, ...]
+    trials: tuple[run_rows.TrialInFlight, ...]
 
 
 class OptimizationDetail(ListedOptimization):
@@ -107,11 +107,11 @@ class OptimizationDetail(ListedOptimization):
     result: OptimizationResult | None
     first_look: FirstLook | None
     """What there is to see in the baseline's answers, once it was measured."""
-    removals: tuple[rows.Removal, ...] = ()
+    removals: tuple[run_rows.Removal, ...] = ()
     """What policies have removed of it."""
     removed: str = ""
     """The same as a sentence; empty where everything is there."""
-    legal_holds: tuple[rows.LegalHold, ...] = ()
+    legal_holds: tuple[run_rows.LegalHold, ...] = ()
     """As long as one is in force, nothing of the run is removed."""
     held: str = ""
     """The same in words."""
@@ -268,13 +268,13 @@ class StopWish(Payload):
     """It is written in the report."""
 
 
-def optimization_of(row: rows.RunSummary) -> dict[str, Any]:
+def optimization_of(row: run_rows.RunSummary) -> dict[str, Any]:
     """The fields that every form of a run has."""
     values = row.model_dump()
     return {**values, "optimization_id": row.run_id, "objective_name": row.objective, "headline": headline_of_row(row)}
 
 
-def listed_of(row: rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOptimization:
+def listed_of(row: run_rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOptimization:
     """A run of the list."""
     return ListedOptimization(
         **{
@@ -287,8 +287,8 @@ def listed_of(row: rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOpt
 
 
 def detail_of(
-    row: rows.RunDetail,
-    progress: rows.LiveProgress,
+    row: run_rows.RunDetail,
+    progress: run_rows.LiveProgress,
     *,
     execution: Literal["open", "closed", "unknown"],
     last_event_id: int,
@@ -362,7 +362,7 @@ def slices_of(run_id: str, candidate_id: str, found: Slices) -> TrialSlices:
     )
 
 
-def round_of(row: rows.RoundRow) -> Round:
+def round_of(row: round_rows.RoundRow) -> Round:
     """A round in the words of the history."""
     record = row.record
     return Round(

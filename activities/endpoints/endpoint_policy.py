@@ -42,8 +42,8 @@ from activities.settings import (
 )
 from activities.targets.faults import CandidateFault, Fault, Refused, Throttled, Unreachable
 from workflows.model.failures import shorten
+from workflows.model.spec.extensions.target_options import CalledPlace
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.target_options import CalledPlace
 
 NO_KEY: Final = "no-key-for-this-endpoint"
 """What an endpoint on this machine is sent that was never given the key; servers without keys take anything."""

@@ -10,7 +10,7 @@ from activities.targets.faults import Refused
 from ratchet._formats.canonical import NotCanonical, normalize, normalize_text
 from workflows.model.activities.external_trials import ExperimentState, ExperimentStatus, GivenAnswer
 from workflows.model.failures import quoted, shorten
-from workflows.model.spec.scorer_options import Scorer, placed_scorers
+from workflows.model.spec.extensions.scorer_options import Scorer, placed_scorers
 from workflows.rules.scoring.external_answers import UNUSABLE
 
 NOT_SAID_BY_RUNNERS = {"unknown", "unreachable"}

@@ -16,7 +16,7 @@ from activities.plugins.plugin_names import NotDefinedThere, defined_in
 from activities.plugins.program import Program
 from activities.plugins.source_hashes import source_hash
 from workflows.model.failures import INVALID_REQUEST, described, one_line, shorten
-from workflows.model.spec.named_plugins import is_of_program
+from workflows.model.spec.extensions.named_plugins import is_of_program
 
 if TYPE_CHECKING:
     from temporalio.exceptions import ApplicationError

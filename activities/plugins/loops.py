@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from activities.plugins.threads import RaisedCancelledError
-from workflows.model.spec.named_plugins import PROGRAM, is_of_program
+from workflows.model.spec.extensions.named_plugins import PROGRAM, is_of_program
 
 log = structlog.get_logger("plugins")
 

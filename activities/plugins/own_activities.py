@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 from ratchet._formats.canonical import NotCanonical, canonical_json, content_hash, normalize
 from workflows.model.activities.own_activity_calls import OwnActivityCall
 from workflows.model.failures import shorten
-from workflows.model.spec.called_activity import CalledActivity
+from workflows.model.spec.extensions.called_activity import CalledActivity
 from workflows.rules.scoring.external_answers import LARGEST_ANSWER, decoded
 
 WORKFLOW: Final = "OwnActivityWorkflow"

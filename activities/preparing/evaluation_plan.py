@@ -12,9 +12,9 @@ from activities.scorers.rubric import INSTRUCTIONS, REPAIR
 from ratchet._formats.canonical import content_hash
 from store.write.suites import DrawnSuite
 from workflows.model.run.contract import PrepareInput
-from workflows.model.spec.named_plugins import NamedPlugin
+from workflows.model.spec.extensions.named_plugins import NamedPlugin
+from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorer_options import placed_scorers
 from workflows.model.suite import EvaluationSuite, LeftOut
 from workflows.model.trial import Split
 from workflows.rules.scoring.clusters import Clusters, gathered, same_as

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 
 SAMPLERS = ("optuna",)
 DISTRIBUTION = "ratchet-optimizer"

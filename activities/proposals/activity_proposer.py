@@ -20,8 +20,8 @@ from store.write.proposals import ModelAnswer, ModelAnswers
 from workflows.model.failures import PROPOSER_FAILED, shorten
 from workflows.model.run.amounts import NOTHING, Amount
 from workflows.model.run.contract import ProposalInput, Proposed
+from workflows.model.spec.extensions.proposers import ActivityProposer
 from workflows.model.spec.factors import Configuration
-from workflows.model.spec.proposers import ActivityProposer
 from workflows.rules.scoring.external_answers import bill_of
 
 

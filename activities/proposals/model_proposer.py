@@ -32,9 +32,9 @@ from ratchet._text.placeholders import as_text, substitute
 from store.write.proposals import ModelAnswer, ModelAnswers
 from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, cut, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
+from workflows.model.spec.extensions.proposers import ModelProposer
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.prices import Price
-from workflows.model.spec.proposers import ModelProposer
 
 LONGEST_CALL = 240.0
 """Seconds for one answer of a model that writes proposals; they think longer than targets do."""

@@ -32,8 +32,8 @@ from store.budget_leases import LeaseBalance, LeaseKey
 from store.write.repositories import Store
 from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
+from workflows.model.spec.extensions.proposers import ActivityProposer, ModelProposer, PythonProposer
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration
-from workflows.model.spec.proposers import ActivityProposer, ModelProposer, PythonProposer
 
 
 class Proposing:

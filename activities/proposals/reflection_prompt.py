@@ -12,7 +12,7 @@ from ratchet import Record
 from ratchet._text.placeholders import UnknownPlaceholder, as_text, placeholders, substitute
 from workflows.model.failures import cut
 from workflows.model.run.contract import ProposalInput
-from workflows.model.spec.proposers import ModelProposer
+from workflows.model.spec.extensions.proposers import ModelProposer
 
 LONGEST_EXAMPLE_PART = 1_000
 LONGEST_EXAMPLES = 12_000

@@ -25,8 +25,8 @@ from activities.scorers.grades import Grade, decided
 from activities.scorers.matches import expected_label, kept_label
 from ratchet import Output, Sample, Score
 from store.read.sample_files import FileReader
+from workflows.model.spec.extensions.scorer_options import Scorer, placed_scorers
 from workflows.model.spec.prices import Price
-from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_CALL = 120.0

@@ -10,7 +10,7 @@ from typing import Any
 from ratchet import Score
 from workflows.model.failures import cut, described, shorten
 from workflows.model.run.numbers import LARGEST_SCORE
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_REASON = 4_000

@@ -14,7 +14,7 @@ from ratchet._formats.canonical import NotCanonical, canonical_json
 from ratchet._text.placeholders import as_text
 from workflows.model.failures import cut
 from workflows.model.run.numbers import finite_number
-from workflows.model.spec.scorer_options import LabelRules, Scorer
+from workflows.model.spec.extensions.scorer_options import LabelRules, Scorer
 from workflows.model.spec.scorers.matches import (
     ClassificationScorer,
     ContainsScorer,

@@ -10,7 +10,7 @@ from activities.scorers.matches import expected_of, measurement, shown
 from ratchet import Output, Sample, Score
 from ratchet._formats.canonical import canonical_json
 from workflows.model.failures import shorten
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.model.spec.scorers.trajectories import ExpectedCall, StepsScorer, ToolsAvoidedScorer, ToolsCalledScorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 

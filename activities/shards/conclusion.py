@@ -17,7 +17,7 @@ from activities.plugins.tracebacks import traceback_of
 from activities.secret_texts import without_secrets
 from activities.shards.evidence import Judging
 from ratchet.optimizer import TrialStatus
-from store.read.rows import ItemRow
+from store.read.rows.item_rows import ItemRow
 from store.write.repositories import Store
 from workflows.model.failures import described, shorten, with_remark, with_traceback
 from workflows.model.run.amounts import NOTHING, Amount

@@ -30,9 +30,9 @@ from activities.endpoints.endpoint_policy import (
 from activities.preparing.extras import missing_provider
 from activities.settings import HTTP_TOKEN, MODEL_URLS
 from clients.settings import operator_settings
+from workflows.model.spec.extensions.scorer_options import placed_scorers
+from workflows.model.spec.extensions.target_options import CalledPlace
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorer_options import placed_scorers
-from workflows.model.spec.target_options import CalledPlace
 from workflows.rules.spec.check import models_used, stated_model_url
 
 SECONDS_TO_ANSWER = 10.0

@@ -13,10 +13,10 @@ from ratchet._text.placeholders import Unfillable, as_text, fill
 from ratchet.prompts.template import PARAMETER
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.spec.design import Design
+from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorer_options import placed_scorers
 from workflows.model.spec.targets.chat import ChatStep, Message
 from workflows.rules.decisions.budget import CONFIRMATION_TRIALS, needs_of
 from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of

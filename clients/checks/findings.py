@@ -30,7 +30,7 @@ from ratchet._text.explanation import explain
 from ratchet._text.placeholders import placeholders
 from store.write.datasets import SampleRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName, Splits
-from workflows.model.spec.named_plugins import is_of_program
+from workflows.model.spec.extensions.named_plugins import is_of_program
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.decisions.budget import needs_of, refuse_baseline

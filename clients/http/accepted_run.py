@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from activities.preparing.request_check import Busy, TakesTooLong, checked_apart
 from clients.http.backend import Backend
 from clients.http.missing_run import standing_of, unknown_run, unstored_execution
-from clients.http.routes.open_runs import OpenRun, head_of, input_of, waiting_of
+from clients.http.routes.runs.open_runs import OpenRun, head_of, input_of, waiting_of
 from clients.wire import InFlight, OptimizationDetail, budget_in_seconds
 from workflows.model.run.rounds import Unanswered
 from workflows.model.spec.execution import Stop

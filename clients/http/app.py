@@ -34,30 +34,22 @@ from clients.http.bodies import JsonRoute
 from clients.http.encoded_slashes import WholeSegments
 from clients.http.errors import Refused, answer_errors, responses
 from clients.http.feed import Feed
-from clients.http.routes import (
-    audit_entries,
-    codec,
-    dataset_uploads,
-    datasets,
-    labels,
+from clients.http.routes import audit_entries, codec, dataset_uploads, datasets, labels, prompts, releases, specs, teams
+from clients.http.routes.page import serve_page
+from clients.http.routes.runs import (
     marks,
     matrix,
-    prompts,
-    releases,
     replays,
     retries,
     run_comparison,
     run_reports,
-    runs,
     sample_files,
-    specs,
     start,
     steering,
+    stored_runs,
     streams,
-    teams,
     trials,
 )
-from clients.http.routes.page import serve_page
 from clients.runs.ended_runs import looking_after_ended_runs
 from clients.runs.service.servers import Servers
 from clients.traces import TRACING
@@ -178,7 +170,7 @@ def api_of(backend: Backend) -> FastAPI:
     answer_errors(app)
     looking = (
         streams,
-        runs,
+        stored_runs,
         trials,
         matrix,
         sample_files,

@@ -10,7 +10,7 @@ from fastapi import Depends, Path, Query, Request
 from clients.http.encoded_slashes import SEGMENT
 from clients.http.feed import Feed
 from clients.http.override_store import PromptSource
-from clients.http.routes.open_runs import OpenRuns
+from clients.http.routes.runs.open_runs import OpenRuns
 from clients.http.spec_contents import SpecReader
 from clients.runs.service.servers import Servers
 from store.connection import Database

@@ -24,7 +24,7 @@ from clients.http.live_progress import LiveRound
 from store.connection import Database
 from store.events import EVENTS_CHANNEL
 from store.read.reader import StoreReader
-from store.read.rows import WireEvent
+from store.read.rows.event_rows import WireEvent
 from workflows.metrics import EVENT_LAG, Spread
 
 log = structlog.get_logger("http.feed")

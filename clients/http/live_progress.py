@@ -18,7 +18,7 @@ from typing import Final
 
 import structlog
 
-from store.read.rows import LiveProgress
+from store.read.rows.run_rows import LiveProgress
 
 log = structlog.get_logger("http.feed")
 

@@ -10,7 +10,7 @@ from clients.http.backend import Backend
 from clients.http.errors import Refused
 from clients.runs.lookup import WORKFLOW
 from clients.runs.views.waits import pollers_of, queues_waited_for, told_waits
-from store.read.rows import LiveProgress
+from store.read.rows.run_rows import LiveProgress
 from workflows.search_attributes import STATUS
 
 

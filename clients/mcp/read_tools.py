@@ -15,16 +15,16 @@ from clients.checks.spec_file import SpecFileError, read_spec_text
 from clients.http.backend import NO_CONTROLS, Backend
 from clients.http.errors import Refused
 from clients.http.missing_run import refuse_unknown_run, why_unknown
-from clients.http.routes.runs import get_optimization, listed_optimizations
-from clients.http.routes.start import read_contents, refuse_problems
-from clients.http.routes.trials import list_items
+from clients.http.routes.runs.start import read_contents, refuse_problems
+from clients.http.routes.runs.stored_runs import get_optimization, listed_optimizations
+from clients.http.routes.runs.trials import list_items
 from clients.mcp.bounded_answers import as_data, as_text
 from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity
 from clients.runs.identity import run_id_of
 from clients.settings import client_settings
-from store.read.rows import TrialPage
+from store.read.rows.trial_rows import TrialPage
 from workflows.model.run.rounds import RunStatus
 from workflows.model.spec.request import OptimizationRequest, spec_schema
 

@@ -9,7 +9,7 @@ from fastapi import Response
 
 from clients.http.backend import Backend
 from clients.http.errors import Refused
-from clients.http.routes.start import start_for
+from clients.http.routes.runs.start import start_for
 from clients.local_audit import audited
 from clients.mcp.bounded_answers import as_data
 from clients.mcp.read_tools import SpecText, spec_of

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from clients.http.backend import Backend
 from clients.http.errors import Refused
-from clients.http.routes import steering
-from clients.http.routes.runs import get_optimization
+from clients.http.routes.runs import steering
+from clients.http.routes.runs.stored_runs import get_optimization
 from clients.local_audit import audited
 from clients.mcp.bounded_answers import as_data
 from clients.mcp.read_tools import RunId

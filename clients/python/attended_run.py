@@ -34,7 +34,8 @@ from clients.runs.updates import answered, just_ended, refusals
 from clients.runs.views.summary import facts_at_the_end, facts_or_error
 from ratchet._text.explanation import explain
 from ratchet.errors import RunError, SpecError
-from store.read.rows import EventRow, LiveProgress
+from store.read.rows.event_rows import EventRow
+from store.read.rows.run_rows import LiveProgress
 from workflows.model.run.contract import Pending, UpdateAnswer
 from workflows.model.spec.execution import Adjustment
 

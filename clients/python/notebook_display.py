@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from clients.commands.context import Context
 from clients.reports.facts import RunFacts
 from clients.reports.notebook.progress_cell import MOST_LINES, FollowedRun, progress_cell, progress_text
-from store.read.rows import LiveProgress
+from store.read.rows.run_rows import LiveProgress
 from workflows.model.spec.request import OptimizationRequest
 
 SECONDS_BETWEEN_PICTURES: Final = 0.5

@@ -18,7 +18,7 @@ from clients.checks.findings import Finding
 from clients.checks.plugin_inspection import plugin_uses
 from clients.python.fingerprint import fingerprint_of
 from ratchet.errors import SpecError
-from workflows.model.spec.named_plugins import PROGRAM
+from workflows.model.spec.extensions.named_plugins import PROGRAM
 from workflows.model.spec.request import OptimizationRequest
 
 LONGEST_NAME: Final = 60

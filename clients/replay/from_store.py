@@ -15,7 +15,7 @@ from clients.reports.history.write import document_of, history_of
 from clients.reports.load import facts_of
 from clients.reports.removal_notes import answers_are_gone, removal_text
 from store.read.replay_records import RecordedOutcomes
-from store.read.rows import RunReport
+from store.read.rows.report_rows import RunReport
 from workflows.rules.statistics import interval_of_score
 
 _OF_THE_RECORD = ("run_id", "round", "stop_reason", "stopped")

@@ -14,7 +14,8 @@ from clients.reports.formatting import score_text
 from clients.reports.optimizer_notes import measured_in_part
 from clients.reports.text.terminal_text import visible
 from store.read.reader import StoreReader
-from store.read.rows import ItemRow, Trial
+from store.read.rows.item_rows import ItemRow
+from store.read.rows.trial_rows import Trial
 
 COLUMNS: Final = (
     "optimization_id", "candidate_id", "purpose", "round", "split", "item_id", "replicate", "status", "passed", "score_name",

@@ -19,7 +19,8 @@ from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
 from store.read.marks import Mark
-from store.read.rows import LegalHold, ProposalCost, Removal
+from store.read.rows.round_rows import ProposalCost
+from store.read.rows.run_rows import LegalHold, Removal
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.contract import OptimizationResult

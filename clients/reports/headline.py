@@ -20,7 +20,7 @@ from workflows.rules.decisions.verdicts import p_text
 
 if TYPE_CHECKING:  # a list of runs need not load what reports are made of
     from clients.reports.facts import RunFacts
-    from store.read.rows import RunSummary
+    from store.read.rows.run_rows import RunSummary
 
 WHERE: Final = {
     "test_split": "on {} held-back {}",

@@ -31,7 +31,10 @@ from store import events
 from store.connection import Database
 from store.read.candidates import StoredCandidate
 from store.read.reader import StoreReader
-from store.read.rows import RejectionPage, RunDetail, RunReport, TrialDetail, TrialInFull
+from store.read.rows.report_rows import RunReport
+from store.read.rows.round_rows import RejectionPage
+from store.read.rows.run_rows import RunDetail
+from store.read.rows.trial_rows import TrialDetail, TrialInFull
 from store.read.samples.comparisons import ComparedSample
 from workflows.model.spec.release import ReleaseState
 from workflows.model.trial import SEARCHING, Purpose

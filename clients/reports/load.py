@@ -13,7 +13,10 @@ from clients.reports.facts import (
     iteration_status,
     statistics_of,
 )
-from store.read.rows import RoundRow, RunDetail, RunReport, TrialInFull
+from store.read.rows.report_rows import RunReport
+from store.read.rows.round_rows import RoundRow
+from store.read.rows.run_rows import RunDetail
+from store.read.rows.trial_rows import TrialInFull
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.rounds import LimitsInForce, RoundRecord, Spend
 from workflows.model.spec.execution import Budget, Stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.read.rows import LegalHold, Removal
+from store.read.rows.run_rows import LegalHold, Removal
 
 WHAT_STAYS = {
     "texts": ("The texts of its answers", "scores, verdicts and decisions stay"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clients.reports.removal_notes import removal_text
 from clients.runs.lookup import TERMINAL
 from store.read.reader import StoreReader
-from store.read.rows import Trial
+from store.read.rows.trial_rows import Trial
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Purpose
 from workflows.rules.spec.rescored_spec import differing_fields, rescored

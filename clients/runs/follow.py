@@ -30,7 +30,8 @@ from clients.runs.service.run_code import CodeNotes, told_foreign, why_unserved
 from clients.runs.service.servers import AWAY_AT_MOST, Servers, ServersAway, is_unreachable, told_away
 from clients.runs.service.workers import Workers
 from clients.runs.views.waits import waits_of
-from store.read.rows import LiveProgress, RunReport
+from store.read.rows.report_rows import RunReport
+from store.read.rows.run_rows import LiveProgress
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.spec.request import OptimizationRequest
 

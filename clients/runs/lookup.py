@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from clients.commands.context import CommandError
 from clients.runs.service.servers import Servers, has_data, reach_servers
 from store import events
-from store.read.rows import RunSummary
+from store.read.rows.run_rows import RunSummary
 
 if TYPE_CHECKING:
     from clients.reports.comparisons.side_by_side import UnknownEntrant

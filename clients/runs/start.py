@@ -34,8 +34,8 @@ from clients.runs.views.summary import show_end
 from clients.settings import client_settings
 from store.write.access.teams import Teams
 from workflows.fair_shares import share_of
+from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorer_options import placed_scorers
 
 
 @dataclass(frozen=True)

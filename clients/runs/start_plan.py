@@ -28,7 +28,7 @@ from store.write.access.teams import Teams
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
 from workflows.model.spec.execution import Execution
-from workflows.model.spec.named_plugins import is_of_program
+from workflows.model.spec.extensions.named_plugins import is_of_program
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.prompt_factors import is_read

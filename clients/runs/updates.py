@@ -21,7 +21,7 @@ from clients.runs.questions import agreed, is_at_terminal
 from clients.runs.service.run_code import notes_for
 from clients.runs.service.servers import Servers, ServersAway
 from clients.runs.service.workers import workers_for
-from store.read.rows import RunSummary
+from store.read.rows.run_rows import RunSummary
 from store.write.retention.legal_holds import HeldRun
 from store.write.runs import Runs
 from workflows.model.run.contract import UpdateAnswer

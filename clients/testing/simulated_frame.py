@@ -20,8 +20,8 @@ from workflows.model.activities.computation import LARGEST_ANSWER, Reads, Stored
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Proposed
+from workflows.model.spec.extensions.proposers import AskedProposer
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.computations import computation
 from workflows.optimizers.frame import Brief, ProposalFailed, Prospects, Shown
 from workflows.rules.proposals.optimizer_step import Call, OwnOptimizerFailed, take_step, with_what_is_stored

@@ -9,7 +9,7 @@ from pydantic import Field
 from ratchet._frozen import Payload
 from store.connection import Database
 from store.encoding import from_json
-from store.read import rows
+from store.read.rows import lineage_rows
 from workflows.model.spec.factors import Configuration
 
 
@@ -100,7 +100,7 @@ class CandidateReader:
                 children=tuple(row["children"]),
             )
 
-    async def graph(self, run_id: str) -> rows.Graph | None:
+    async def graph(self, run_id: str) -> lineage_rows.Graph | None:
         """The true lineage: every candidate, and an edge from each of its parents."""
         async with self._database.connection() as connection:
             found = await connection.fetch(
@@ -120,5 +120,9 @@ class CandidateReader:
             )
             if not found and not await connection.fetchval("SELECT true FROM runs WHERE run_id = $1", run_id):
                 return None
-        edges = [rows.Edge(parent=parent, child=row["candidate_id"]) for row in found for parent in row["parent_candidate_ids"]]
-        return rows.Graph(nodes=tuple(rows.Node(**row) for row in found), edges=tuple(edges))
+        edges = [
+            lineage_rows.Edge(parent=parent, child=row["candidate_id"])
+            for row in found
+            for parent in row["parent_candidate_ids"]
+        ]
+        return lineage_rows.Graph(nodes=tuple(lineage_rows.Node(**row) for row in found), edges=tuple(edges))

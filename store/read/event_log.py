@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from store.connection import Database
 from store.encoding import decoded, from_json
-from store.read.rows import EventRow, WireEvent
+from store.read.rows.event_rows import EventRow, WireEvent
 
 _EVENTS = (
     "SELECT id, event_key AS key, type, payload, created_at FROM events WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3"

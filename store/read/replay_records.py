@@ -6,7 +6,7 @@ from datetime import datetime
 
 from store.connection import Connection, Database
 from store.encoding import decoded
-from store.read import rows
+from store.read.rows import report_rows, round_rows
 from store.read.samples.measured_samples import measured, measured_in_batches
 from store.write.suites import Suites
 from workflows.model.run.decisions import Reference
@@ -14,7 +14,7 @@ from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.rules.scoring.tally import Tally
 
 
-async def splits(connection: Connection, run_id: str) -> tuple[rows.DrawnSplit, ...]:
+async def splits(connection: Connection, run_id: str) -> tuple[report_rows.DrawnSplit, ...]:
     """Every split of a run."""
     found = await connection.fetch(
         """
@@ -28,17 +28,17 @@ async def splits(connection: Connection, run_id: str) -> tuple[rows.DrawnSplit, 
         """,
         run_id,
     )
-    return tuple(rows.DrawnSplit(**decoded(row, "same_as", "left_out")) for row in found)
+    return tuple(report_rows.DrawnSplit(**decoded(row, "same_as", "left_out")) for row in found)
 
 
-async def proposal_costs(connection: Connection, run_id: str) -> tuple[rows.ProposalCost, ...]:
+async def proposal_costs(connection: Connection, run_id: str) -> tuple[round_rows.ProposalCost, ...]:
     """What proposals took, by round."""
     found = await connection.fetch(
         "SELECT round, sum(tokens)::bigint AS tokens, sum(cost) AS cost FROM model_answers WHERE run_id = $1"
         " GROUP BY round ORDER BY round",
         run_id,
     )
-    return tuple(rows.ProposalCost(**row) for row in found)
+    return tuple(round_rows.ProposalCost(**row) for row in found)
 
 
 class RecordedOutcomes:

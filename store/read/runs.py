@@ -10,9 +10,10 @@ from typing import Any
 
 from store.connection import Connection, Database
 from store.encoding import decoded
-from store.read import replay_records, rows
+from store.read import replay_records
 from store.read.marks import marks_of_run, marks_of_runs
 from store.read.releases import listed_releases
+from store.read.rows import report_rows, round_rows, run_rows, trial_rows
 from store.read.trials import IN_ORDER, TRIAL, count_rows, trial_columns
 from store.write.served_times import STOOD_STILL
 
@@ -57,7 +58,7 @@ class RunReader:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def page(self, *, status: str | None = None, offset: int = 0, limit: int = 100) -> list[rows.RunSummary]:
+    async def page(self, *, status: str | None = None, offset: int = 0, limit: int = 100) -> list[run_rows.RunSummary]:
         """Runs, the newest first."""
         async with self._database.connection() as connection:
             found = await connection.fetch(
@@ -67,7 +68,7 @@ class RunReader:
                 offset,
                 limit,
             )
-        return [rows.RunSummary(**_run(row)) for row in found]
+        return [run_rows.RunSummary(**_run(row)) for row in found]
 
     async def listed(
         self,
@@ -78,7 +79,7 @@ class RunReader:
         pinned: bool = False,
         offset: int = 0,
         limit: int = 100,
-    ) -> rows.RunPage:
+    ) -> run_rows.RunPage:
         """Runs, the newest first, whose id, name, use case or tag contains a text; with how many there are. With a team, its
         own."""
         chosen = (
@@ -103,9 +104,9 @@ class RunReader:
             marks = await marks_of_runs(connection, [row["run_id"] for row in found])
         listed = (_listed(row) for row in found)
         items = (row.model_copy(update={"marks": marks[row.run_id]}) if row.run_id in marks else row for row in listed)
-        return rows.RunPage(total=total, items=tuple(items))
+        return run_rows.RunPage(total=total, items=tuple(items))
 
-    async def progress(self, run_id: str) -> rows.LiveProgress | None:
+    async def progress(self, run_id: str) -> run_rows.LiveProgress | None:
         """The live counters of a run, in one query that is cheap enough to poll."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
@@ -140,12 +141,12 @@ class RunReader:
             found = await connection.fetch("SELECT run_id FROM runs WHERE run_id = ANY($1::text[])", list(run_ids))
         return {row["run_id"] for row in found}
 
-    async def load(self, run_id: str) -> rows.RunDetail | None:
+    async def load(self, run_id: str) -> run_rows.RunDetail | None:
         """A run with its spec and result."""
         async with self._database.connection() as connection:
             return await _run_in_full(connection, run_id)
 
-    async def report(self, run_id: str) -> rows.RunReport | None:
+    async def report(self, run_id: str) -> report_rows.RunReport | None:
         """A run with all its rounds, trials and rejections, as they were at one moment."""
         async with self._database.snapshot() as connection:
             run = await _run_in_full(connection, run_id)
@@ -168,12 +169,12 @@ class RunReader:
             proposals = await replay_records.proposal_costs(connection, run_id)
             marks = await marks_of_run(connection, run_id)
 
-        def told() -> rows.RunReport:
-            return rows.RunReport(
+        def told() -> report_rows.RunReport:
+            return report_rows.RunReport(
                 run=run,
-                rounds=tuple(rows.RoundRow(**decoded(row, "extra", "record")) for row in rounds),
-                trials=tuple(rows.TrialInFull(**trial_columns(row, "configuration")) for row in trials),
-                rejections=tuple(rows.Rejection(**row) for row in rejections),
+                rounds=tuple(round_rows.RoundRow(**decoded(row, "extra", "record")) for row in rounds),
+                trials=tuple(trial_rows.TrialInFull(**trial_columns(row, "configuration")) for row in trials),
+                rejections=tuple(round_rows.Rejection(**row) for row in rejections),
                 splits=splits,
                 proposals=proposals,
                 releases=tuple(released),
@@ -182,7 +183,7 @@ class RunReader:
 
         return await asyncio.to_thread(told)
 
-    async def rounds(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RoundPage | None:
+    async def rounds(self, run_id: str, *, offset: int = 0, limit: int = 100) -> round_rows.RoundPage | None:
         """Decided rounds, the baseline's first; None when there is no such run."""
         async with self._database.snapshot() as connection:
             total = await count_rows(connection, "rounds", run_id)
@@ -191,10 +192,10 @@ class RunReader:
             )
         if total is None:
             return None
-        items = await asyncio.to_thread(lambda: tuple(rows.RoundRow(**decoded(row, "extra", "record")) for row in found))
-        return rows.RoundPage(total=total, items=items)
+        items = await asyncio.to_thread(lambda: tuple(round_rows.RoundRow(**decoded(row, "extra", "record")) for row in found))
+        return round_rows.RoundPage(total=total, items=items)
 
-    async def rejections(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RejectionPage | None:
+    async def rejections(self, run_id: str, *, offset: int = 0, limit: int = 100) -> round_rows.RejectionPage | None:
         """Proposals that were kept out, in their order; None when there is no such run."""
         async with self._database.snapshot() as connection:
             total = await count_rows(connection, "rejections", run_id)
@@ -204,17 +205,21 @@ class RunReader:
                 offset,
                 limit,
             )
-        return None if total is None else rows.RejectionPage(total=total, items=tuple(rows.Rejection(**row) for row in found))
+        return (
+            None
+            if total is None
+            else round_rows.RejectionPage(total=total, items=tuple(round_rows.Rejection(**row) for row in found))
+        )
 
 
-def _listed(row: Any) -> rows.ListedRun:
-    return rows.ListedRun(**_run(decoded(row, "budget")))
+def _listed(row: Any) -> run_rows.ListedRun:
+    return run_rows.ListedRun(**_run(decoded(row, "budget")))
 
 
-def _live(row: Any) -> rows.LiveProgress:
+def _live(row: Any) -> run_rows.LiveProgress:
     values = _run(decoded(row, "in_flight"))
     sums = {name: sum(trial[name] for trial in values["in_flight"]) for name in ("answered", "expected")}
-    return rows.LiveProgress(**values, **sums)
+    return run_rows.LiveProgress(**values, **sums)
 
 
 def _run(row: Any) -> dict[str, Any]:
@@ -225,7 +230,7 @@ def _run(row: Any) -> dict[str, Any]:
     return {**values, "counts": counts, "spend": spend}
 
 
-async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | None:
+async def _run_in_full(connection: Connection, run_id: str) -> run_rows.RunDetail | None:
     row = await connection.fetchrow(
         f"SELECT {_RUN}, r.spec, r.result, r.dataset_id, d.name AS dataset_name, d.count AS dataset_count,"
         " (SELECT count(*) FROM suites s, jsonb_object_keys(coalesce(s.body -> 'same_as', '{}'))"
@@ -242,4 +247,4 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
         return None
     values = _run(decoded(row, *_JSON_OF_A_RUN))
     lost = {name: values.pop(f"lost_{name}") for name in ("samples", "tokens", "cost", "exceeded")}
-    return rows.RunDetail(**values, lost=lost)
+    return run_rows.RunDetail(**values, lost=lost)

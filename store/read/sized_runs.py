@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from store.connection import Connection, Database
 from store.events import TERMINAL, TERMINATED
-from store.read.rows import LegalHold, Removal
+from store.read.rows.run_rows import LegalHold, Removal
 from store.write.run_endings import DAYS_TO_COME_BACK
 from workflows.rules.retention_policy import SizedRun
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from store.connection import Connection, Database
 from store.encoding import decoded, from_json
-from store.read import rows
+from store.read.rows import item_rows, trial_rows
 
 TRIAL = """
     t.run_id, t.trial_id, t.candidate_id, t.purpose, t.config_hash, t.round, t.index, c.parent_candidate_ids, c.rationale,
@@ -47,7 +47,7 @@ class TrialReader:
 
     async def page(
         self, run_id: str, *, offset: int = 0, limit: int = 100, newest_first: bool = False
-    ) -> rows.TrialPage | None:
+    ) -> trial_rows.TrialPage | None:
         """Trials in the order of their proposals, confirmations last; None when there is no such run."""
         order = "ORDER BY t.started_at DESC, t.round DESC, t.index DESC" if newest_first else IN_ORDER
         async with self._database.snapshot() as connection:
@@ -61,12 +61,12 @@ class TrialReader:
             )
         if total is None:
             return None
-        items = await asyncio.to_thread(lambda: tuple(rows.Trial(**trial_columns(row)) for row in found))
-        return rows.TrialPage(total=total, items=items)
+        items = await asyncio.to_thread(lambda: tuple(trial_rows.Trial(**trial_columns(row)) for row in found))
+        return trial_rows.TrialPage(total=total, items=items)
 
     async def load(
         self, run_id: str, candidate_id: str, purpose: str | None = None, part: str | None = None
-    ) -> rows.TrialDetail | None:
+    ) -> trial_rows.TrialDetail | None:
         """One trial with its configuration; without a purpose the one that searched."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
@@ -79,7 +79,7 @@ class TrialReader:
                 purpose,
                 part,
             )
-        return None if row is None else rows.TrialDetail(**trial_columns(row, "configuration"))
+        return None if row is None else trial_rows.TrialDetail(**trial_columns(row, "configuration"))
 
     async def items(
         self,
@@ -91,7 +91,7 @@ class TrialReader:
         passed: bool | None = None,
         offset: int = 0,
         limit: int = 100,
-    ) -> rows.ItemPage | None:
+    ) -> item_rows.ItemPage | None:
         """The outcomes in the suite's order; without a purpose those of the trial that searched, of several parts those of the
         newest unless one is named; `passed` leaves only those that did, or did not. None without such a trial."""
         async with self._database.snapshot() as connection:
@@ -122,8 +122,8 @@ class TrialReader:
                 offset,
                 limit,
             )
-            items = (rows.ItemRow(**{**dict(row), **{name: from_json(row[name]) for name in _JSON}}) for row in found)
-            return rows.ItemPage(total=total, items=tuple(items))
+            items = (item_rows.ItemRow(**{**dict(row), **{name: from_json(row[name]) for name in _JSON}}) for row in found)
+            return item_rows.ItemPage(total=total, items=tuple(items))
 
 
 def trial_columns(row: Any, *json_columns: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from activities.scorers import grading
 from activities.targets import answering_class
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.model.spec.scorers import SCORERS
 from workflows.model.spec.targets import TARGETS
 

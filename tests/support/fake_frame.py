@@ -15,8 +15,8 @@ from workflows.model.activities.computation import Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Proposed
+from workflows.model.spec.extensions.proposers import AskedProposer
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.frame import ProposalFailed, Prospects
 from workflows.rules.spec.prompt_factors import template_of
 

@@ -18,8 +18,8 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.spec.execution import Stop
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.factors import IntegerFactor
-from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers import OptimizerKind
 from workflows.optimizers.frame import Frame

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from activities.scorers.grades import Grade
 from ratchet import Output, Sample, Score
 from workflows.model.run.numbers import Positive
-from workflows.model.spec.scorer_options import OutputScorer
+from workflows.model.spec.extensions.scorer_options import OutputScorer
 
 
 class NearScorer(OutputScorer):

@@ -10,7 +10,7 @@ from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._text.placeholders import Filling
-from workflows.model.spec.target_options import PlacedText, Target, texts_within
+from workflows.model.spec.extensions.target_options import PlacedText, Target, texts_within
 from workflows.model.suite import EvaluationSuite
 
 

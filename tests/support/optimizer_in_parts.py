@@ -27,7 +27,7 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.optimizers.frame import Frame
 from workflows.optimizers.refine import RefineOptimizer
 

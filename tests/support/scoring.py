@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from activities.scorers import ScorerTools, score
 from activities.scorers.grades import Grade
 from ratchet import Output, Sample, Score
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 
 SCORER: TypeAdapter[Scorer] = TypeAdapter(Scorer)
 

@@ -7,11 +7,11 @@ from typing import Any
 from ratchet import Sample
 from ratchet._formats.canonical import content_hash
 from workflows.model.run.candidates import Candidate
+from workflows.model.spec.extensions.scorer_options import Scorer
+from workflows.model.spec.extensions.target_options import Target
 from workflows.model.spec.objective import Objective
-from workflows.model.spec.scorer_options import Scorer
 from workflows.model.spec.scorers.matches import ExactScorer
 from workflows.model.spec.scorers.python import PythonScorer
-from workflows.model.spec.target_options import Target
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Purpose, ShardInput, Split, TrialInput

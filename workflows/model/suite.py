@@ -11,12 +11,12 @@ from pydantic import Field, JsonValue
 from ratchet._frozen import Payload
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.spec.durations import Duration
+from workflows.model.spec.extensions.scorer_options import Scorer
+from workflows.model.spec.extensions.target_options import Target
 from workflows.model.spec.judgement import JudgementSpec
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.spec.objective import Objective
 from workflows.model.spec.prices import Price
-from workflows.model.spec.scorer_options import Scorer
-from workflows.model.spec.target_options import Target
 from workflows.model.trial import Split
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from ratchet.optimizer import Optimizer
-from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.optimizers.compress import Compress, CompressOptimizer
 from workflows.optimizers.custom import ByReference, PythonOptimizer
 from workflows.optimizers.evolve import Evolve, EvolveOptimizer

@@ -27,9 +27,9 @@ from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.compression_report import Compression, Strategy
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.execution import Stop
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.proposers import Asked, AskedProposer, ModelProposer
 from workflows.model.spec.factors import Configuration, FrozenFactor, TextFactor
-from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import Asked, AskedProposer, ModelProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import COUNTED_EDITS, COUNTED_TOKENS
 from workflows.optimizers.frame import Frame, ProposalFailed

@@ -24,8 +24,8 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, Kept, OwnOptimizer
-from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
-from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.named_plugins import NamedPlugin, PluginReference
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Frame
 from workflows.optimizers.states import first_state

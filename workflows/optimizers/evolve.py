@@ -25,9 +25,9 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.activities.computation import Reads, RecordsOf
-from workflows.model.spec.mutation_kinds import FAILURE_TABLE, PADDING, FailureRule, Mutation
-from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
-from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.mutation_kinds import FAILURE_TABLE, PADDING, FailureRule, Mutation
+from workflows.model.spec.extensions.named_plugins import NamedPlugin, PluginReference
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.optimizers.computations import COUNTED_FAILURES

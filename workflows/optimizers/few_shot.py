@@ -24,8 +24,8 @@ from ratchet.optimizer import (
 )
 from workflows.model.activities.computation import BOUNDED, Reads, SamplesOf
 from workflows.model.activities.search_plans import ChosenExamples, ExamplesWanted
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.factors import Factor, JsonFactor
-from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.optimizers.computations import CHOSEN_EXAMPLES

@@ -17,8 +17,8 @@ from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import OptimizationResult, Proposed
 from workflows.model.run.team_rest import TeamRest
+from workflows.model.spec.extensions.proposers import AskedProposer
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.proposers import AskedProposer
 
 
 class ProposalFailed(Exception):

@@ -18,9 +18,9 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.activities.reflection_plans import GepaSituation, StepPlan, UnderWay
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.proposers import Asked
 from workflows.model.spec.factors import TextFactor
-from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import PUBLISHED_STEP
 from workflows.optimizers.frame import Frame

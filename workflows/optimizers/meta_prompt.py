@@ -20,8 +20,8 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import Asked
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Brief, Frame, Shown
 from workflows.optimizers.states import next_state, selection

@@ -23,8 +23,8 @@ from ratchet.optimizer import (
 from workflows.model.activities.computation import Reads
 from workflows.model.activities.reflection_plans import MeasuredPart, Rewriting, SamplePart, ShownPart, Situation, StepPlan
 from workflows.model.run.candidates import ReasonCode
+from workflows.model.spec.extensions.proposers import AskedProposer
 from workflows.model.spec.factors import Configuration
-from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.frame import BudgetRefused, Frame, ProposalFailed, Shown
 from workflows.optimizers.states import next_state, selection
 from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, lines_of, mark, with_placeholders_of

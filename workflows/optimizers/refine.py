@@ -11,9 +11,8 @@ from pydantic import Field, JsonValue
 
 from ratchet._formats.canonical import content_hash, derive_seed
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopDecision, TrialFacts, TrialHistory
-from workflows.model.spec.factors import Configuration
-from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import (
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.proposers import (
     ActivityProposer,
     AskedProposer,
     ModelProposer,
@@ -22,6 +21,7 @@ from workflows.model.spec.proposers import (
     PythonProposer,
     StepProposer,
 )
+from workflows.model.spec.factors import Configuration
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.optimizers.frame import Frame, Shown

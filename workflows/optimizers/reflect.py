@@ -18,8 +18,8 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.activities.reflection_plans import ReflectSituation, StepPlan
-from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import Asked
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import NEXT_STEP
 from workflows.optimizers.frame import Frame

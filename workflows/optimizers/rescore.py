@@ -19,7 +19,7 @@ from ratchet.optimizer import (
 )
 from workflows.model.run.candidates import Candidate
 from workflows.model.spec.execution import Stop
-from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.optimizers.frame import Frame
 from workflows.optimizers.states import first_state
 

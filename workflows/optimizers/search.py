@@ -34,9 +34,9 @@ from workflows.model.activities.search_plans import (
     SuggestionsWanted,
 )
 from workflows.model.run.contract import OptimizationResult
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.proposers import Asked
 from workflows.model.spec.factors import Conditional, Configuration, Factor, NumberFactor, TextFactor
-from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import IMPORTANCES, SUGGESTED
 from workflows.optimizers.frame import Frame, ProposalFailed

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from ratchet.optimizer import CandidateProposal, TrialHistory
 from workflows.model.run.contract import Proposed
+from workflows.model.spec.extensions.proposers import ActivityProposer, AskedProposer, ModelProposer
 from workflows.model.spec.factors import Configuration, Factor, FrozenFactor, TextFactor
-from workflows.model.spec.proposers import ActivityProposer, AskedProposer, ModelProposer
 from workflows.optimizers.frame import ProposalFailed
 
 T = TypeVar("T")

@@ -12,7 +12,8 @@ from clients.reports.headline import headline_of_row
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
 from store.read.reader import StoreReader
-from store.read.rows import RunDetail, TrialDetail
+from store.read.rows.run_rows import RunDetail
+from store.read.rows.trial_rows import TrialDetail
 from store.read.samples.comparisons import Contrast, counted
 from store.read.samples.sample_pairs import Turn
 from workflows.model.spec.judgement import Judged, JudgementSpec

@@ -13,7 +13,7 @@ from pydantic import AliasChoices, Field, JsonValue, PlainSerializer
 
 from clients.reports.facts import Answers, HistoryPart, IterationStatus, SplitSamples, Statistics
 from ratchet.optimizer import StopReason, TrialStatus
-from store.read.rows import ProposalCost
+from store.read.rows.round_rows import ProposalCost
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import OptimizationResult

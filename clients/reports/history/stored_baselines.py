@@ -18,7 +18,7 @@ from ratchet._frozen import Payload
 from ratchet._text.explanation import explain
 from ratchet.optimizer import Direction
 from store.read.reader import StoreReader
-from store.read.rows import ItemRow
+from store.read.rows.item_rows import ItemRow
 
 LENGTH_OF_CONTENT: Final = 12
 MOST_SAMPLES: Final = 20_000

@@ -16,7 +16,7 @@ from clients.runs.lookup import TERMINAL
 from workflows.model.spec.request import OptimizationRequest
 
 if TYPE_CHECKING:
-    from store.read.rows import LiveProgress, TrialInFlight
+    from store.read.rows.run_rows import LiveProgress, TrialInFlight
 
 NEWEST: Final = 4
 """How many lines are shown of what happened, while it happens."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from clients.reports.formatting import score_text
 from clients.reports.text.terminal_text import one_line, visible, wrapped
 from clients.reports.text.turn_trees import turn_texts
-from store.read.rows import ItemRow
+from store.read.rows.item_rows import ItemRow
 from store.read.samples.comparisons import ComparedAnswer, ComparedSample
 from workflows.rules.scoring.first_look import readable
 

@@ -25,7 +25,7 @@ from workflows.rules.decisions.time_left import seconds_left
 
 if TYPE_CHECKING:
     from clients.reports.facts import RunFacts
-    from store.read.rows import LiveProgress
+    from store.read.rows.run_rows import LiveProgress
 
 FRAMES_PER_SECOND = 8
 WIDEST = 100

@@ -13,7 +13,7 @@ from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import KnownRun, open_runs
 from clients.runs.service.servers import Servers, has_data, named_by_environment, reach_servers
 from clients.runs.views.waits import pollers_of, told_waits, waits_of
-from store.read.rows import RunSummary
+from store.read.rows.run_rows import RunSummary
 from workflows.model.run.rounds import RunStatus
 
 

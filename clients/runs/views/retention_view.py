@@ -12,7 +12,7 @@ from clients.reports.formatting import counted
 from clients.reports.removal_notes import hold_text
 from clients.reports.text.terminal_text import one_line
 from clients.runs.service.servers import has_data, reach_servers
-from store.read.rows import LegalHold
+from store.read.rows.run_rows import LegalHold
 from store.read.sized_runs import SizedRuns
 from workflows.rules.retention_policy import EXAMPLE, STAGES, RetentionPlan, RetentionPolicy, SizedRun, retention_plan
 

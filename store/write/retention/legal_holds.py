@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from store.connection import Connection, Database
 from store.encoding import storable_text
 from store.events import lock_run
-from store.read.rows import LegalHold
+from store.read.rows.run_rows import LegalHold
 from store.read.sized_runs import held_words
 from store.schema import StoreError
 

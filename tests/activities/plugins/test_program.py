@@ -16,7 +16,7 @@ from activities.plugins.loops import PluginLoops
 from activities.plugins.probe import import_elsewhere
 from activities.plugins.program import ImportablePlace, Program, ProgramFunction
 from tests.support.engines import PLUGINS
-from workflows.model.spec.named_plugins import PROGRAM
+from workflows.model.spec.extensions.named_plugins import PROGRAM
 
 ANSWER = f"{PROGRAM}:answer"
 

@@ -23,7 +23,7 @@ from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import PLUGINS, plugin, suite
 from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
 from workflows.model.run.contract import ProposalInput, Proposed
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.extensions.proposers import ModelProposer, PythonProposer
 from workflows.model.trial import Split
 
 pytestmark = pytest.mark.usefixtures("measured_runs")

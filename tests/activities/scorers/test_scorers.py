@@ -16,7 +16,7 @@ from activities.scorers import ScorerTools, score
 from activities.scorers.bounded_patterns import BoundedMatching
 from ratchet import Output, Sample, Score
 from tests.support.suite_building import PLUGINS
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 SCORER: TypeAdapter[Scorer] = TypeAdapter(Scorer)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from activities.plugins.loader import Plugins
 from activities.scorers import ScorerTools, score
 from ratchet import Output, Sample
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 CALLS = [("find", {"name": "ada", "page": 1}), ("find", {"name": "bob"}), ("book", {"room": 3})]

@@ -12,7 +12,7 @@ import pytest
 
 from clients.http import live_progress
 from clients.http.live_progress import LiveRound
-from store.read.rows import LiveProgress
+from store.read.rows.run_rows import LiveProgress
 from workflows.model.run.rounds import Counts, Spend
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from clients.http.access.roles import RULES, RUN, RUNS, matched
 from clients.http.app import api_of
-from clients.http.routes import streams
+from clients.http.routes.runs import streams
 from clients.runs.service.servers import Servers
 from store.read.access.access_tokens import Role
 from store.write.access.access_tokens import AccessTokens

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from clients.http.feed import MOST_BYTES, Feed
-from clients.http.routes import streams
+from clients.http.routes.runs import streams
 from store.connection import Database
 from store.events import Event, announce, lock_run
 from tests.support.engines import Engines

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from clients.reports.text.live import LiveDisplay, PlainDisplay
 from clients.reports.text.progress_lines import decision_texts
-from store.read.rows import LiveProgress, TrialInFlight
+from store.read.rows.run_rows import LiveProgress, TrialInFlight
 from tests.support.report_examples import facts, request
 from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import Counts, Spend

@@ -13,7 +13,10 @@ from clients.reports.load import facts_of
 from clients.reports.text.boxes import box
 from clients.reports.text.progress_lines import progress_lines
 from clients.reports.text.summary import status_text
-from store.read.rows import Rejection, RoundRow, RunDetail, RunReport, TrialInFull
+from store.read.rows.report_rows import RunReport
+from store.read.rows.round_rows import Rejection, RoundRow
+from store.read.rows.run_rows import RunDetail
+from store.read.rows.trial_rows import TrialInFull
 from tests.support.report_examples import STARTED, request
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import OptimizationResult

@@ -8,7 +8,7 @@ from typing import Any
 
 from clients.reports.notebook.progress_cell import FollowedRun, progress_cell, progress_text
 from clients.reports.notebook.result_cell import result_cell
-from store.read.rows import LiveProgress, TrialInFlight
+from store.read.rows.run_rows import LiveProgress, TrialInFlight
 from tests.support.report_examples import BETTER, FINISHED, STARTED, confirmed, facts, request, the_example
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, Spend

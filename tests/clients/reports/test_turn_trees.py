@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clients.reports.text.answers import answer_text
-from store.read.rows import ItemRow
+from store.read.rows.item_rows import ItemRow
 
 TRACE: dict[str, Any] = {
     "ended": "limit: turns",

@@ -24,7 +24,7 @@ from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
 from clients.reports.text.summary import status_text
 from store.read.reader import StoreReader
-from store.read.rows import RunReport
+from store.read.rows.report_rows import RunReport
 from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.html_reports import HtmlReport

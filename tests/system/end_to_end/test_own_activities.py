@@ -21,7 +21,7 @@ from activities.settings import ACTIVITY_QUEUES
 from tests.support.activity_targets import failure
 from tests.support.allowed import allow
 from tests.support.engines import Engines
-from workflows.model.spec.called_activity import CalledActivity
+from workflows.model.spec.extensions.called_activity import CalledActivity
 
 Spec = Callable[..., dict[str, Any]]
 Call = dict[str, Any]

@@ -19,13 +19,13 @@ from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend
 from workflows.model.spec.durations import Elapsed
 from workflows.model.spec.execution import Budget
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.proposers import Asked
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.judgement import Judged, Noise, Plan
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
-from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSnapshot
-from workflows.model.spec.proposers import Asked
 from workflows.model.spec.release import ReleaseOutcome
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.suite import LeftOut

@@ -13,7 +13,7 @@ from ratchet._frozen import SpecPart
 from ratchet._text.explanation import explain
 from ratchet._values import CanonicalValue, PathText, ShortText
 from workflows.model.run.numbers import Weight
-from workflows.model.spec.named_plugins import PluginReference
+from workflows.model.spec.extensions.named_plugins import PluginReference
 
 LARGEST_INLINE_DATASET = 512 * 1024
 """Bytes. A larger one belongs in a file."""

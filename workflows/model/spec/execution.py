@@ -13,8 +13,8 @@ from workflows.model.run.first_look import FirstLookMode
 from workflows.model.run.numbers import Cost, Count, Distance, ScoreValue
 from workflows.model.spec.batch_options import BatchOptions
 from workflows.model.spec.durations import Duration
+from workflows.model.spec.extensions.named_plugins import Description, PluginReference
 from workflows.model.spec.limits import DEFAULT_PRIORITY, Priority, RateLimits
-from workflows.model.spec.named_plugins import Description, PluginReference
 from workflows.model.spec.task_queues import TaskQueue
 
 

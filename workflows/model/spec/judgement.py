@@ -13,7 +13,7 @@ from ratchet._frozen import Payload, SpecPart
 from ratchet._values import ShortText
 from ratchet.optimizer import Direction
 from workflows.model.run.numbers import Distance, Positive
-from workflows.model.spec.scorer_options import ScoreName
+from workflows.model.spec.extensions.scorer_options import ScoreName
 
 MOST_MUST_PASS = 1_000
 """Samples that a spec may name as must-pass."""

@@ -10,8 +10,8 @@ from ratchet._frozen import SpecPart
 from ratchet._values import ShortText
 from ratchet.optimizer import Direction
 from workflows.model.run.numbers import ScoreValue, Weight
-from workflows.model.spec.named_plugins import Description, PluginReference
-from workflows.model.spec.scorer_options import ScoreName
+from workflows.model.spec.extensions.named_plugins import Description, PluginReference
+from workflows.model.spec.extensions.scorer_options import ScoreName
 
 Kind = Literal["mean", "success_rate", "cost_efficiency", "accuracy", "precision", "recall", "f1"]
 ObjectiveKind = Literal[

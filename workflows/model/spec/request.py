@@ -11,22 +11,22 @@ from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, field
 from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue
-from workflows.model.spec.called_activity import CalledActivity, OwnActivity
 from workflows.model.spec.dataset import LARGEST_INLINE_DATASET, Dataset
-from workflows.model.spec.default_optimizer import why_default
 from workflows.model.spec.design import Design
 from workflows.model.spec.execution import Budget, Execution, Stop, StopPolicy
+from workflows.model.spec.extensions.called_activity import CalledActivity, OwnActivity
+from workflows.model.spec.extensions.default_optimizer import why_default
+from workflows.model.spec.extensions.named_plugins import NamedPlugin
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec, as_optimizer, with_defaults
+from workflows.model.spec.extensions.proposers import PythonProposer
+from workflows.model.spec.extensions.scorer_options import Scorer, placed_scorers
+from workflows.model.spec.extensions.target_options import Target
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
 from workflows.model.spec.judgement import JudgementSpec, NoiseFirst
-from workflows.model.spec.named_plugins import NamedPlugin
 from workflows.model.spec.objective import Objective
-from workflows.model.spec.optimizer_options import OptimizerSpec, as_optimizer, with_defaults
 from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSource
-from workflows.model.spec.proposers import PythonProposer
 from workflows.model.spec.release import ReleaseSpec
-from workflows.model.spec.scorer_options import Scorer, placed_scorers
-from workflows.model.spec.target_options import Target
 
 MOST_FACTORS = 1_000
 LARGEST_REST = 256 * 1024

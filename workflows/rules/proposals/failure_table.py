@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from ratchet._formats.canonical import content_hash
 from workflows.model.activities.computation import Stored
+from workflows.model.spec.extensions.mutation_kinds import FailureRule, Mutation
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.mutation_kinds import FailureRule, Mutation
 from workflows.rules.proposals.mutations import mutate
 
 LONGEST_KIND = 200

@@ -13,8 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ratchet._formats.canonical import canonical_json
-from workflows.model.spec.factors import Configuration, Factor, IntegerFactor, NumberFactor, OrderFactor
-from workflows.model.spec.mutation_kinds import (
+from workflows.model.spec.extensions.mutation_kinds import (
     LimitChange,
     LimitsMutation,
     Mutation,
@@ -22,6 +21,7 @@ from workflows.model.spec.mutation_kinds import (
     RiskMutation,
     ThresholdMutation,
 )
+from workflows.model.spec.factors import Configuration, Factor, IntegerFactor, NumberFactor, OrderFactor
 
 DIGITS: Final = 12
 """Digits after the point that survive a step: 0.7 + 0.1 is 0.8."""

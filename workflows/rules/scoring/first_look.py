@@ -11,8 +11,8 @@ from ratchet._formats.canonical import canonical_json
 from ratchet.optimizer import Direction
 from workflows.model.failures import one_line, shorten
 from workflows.model.run.first_look import FirstLook, SeenAnswer, ShownAnswer
+from workflows.model.spec.extensions.scorer_options import Scorer, placed_scorers
 from workflows.model.spec.judgement import Plan
-from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.model.suite import EvaluationSuite
 from workflows.rules.scoring.objective_score import TrialStatistics, is_mean_over_samples
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorer_options import placed_scorers
 
 _TIMES = ("latency_ms", "ttft_ms")
 _NO_TIMES = "nobody measures how long an answer of a batch took; take it out, or set execution.mode: direct"

@@ -24,12 +24,12 @@ from ratchet._text.placeholders import (
 )
 from ratchet._text.unfolding import Extent, Unfolding, too_far
 from workflows.model.failures import shorten
+from workflows.model.spec.extensions.proposers import ModelProposer
+from workflows.model.spec.extensions.scorer_options import Scorer, placed_scorers
+from workflows.model.spec.extensions.target_options import PlacedText
 from workflows.model.spec.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
 from workflows.model.spec.objective import OVER_LABELS, Component, Objective
-from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorer_options import Scorer, placed_scorers
-from workflows.model.spec.target_options import PlacedText
 from workflows.rules.overlay import Overlay
 from workflows.rules.proposals.validation import LONGEST_QUOTE, refuse_value
 from workflows.rules.releases.target import release_problems

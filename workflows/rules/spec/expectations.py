@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from workflows.model.spec.scorer_options import Scorer, placed_scorers
+from workflows.model.spec.extensions.scorer_options import Scorer, placed_scorers
 
 
 def unusable_expectations(scorers: Sequence[Scorer], expected: Any) -> Iterator[str]:

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Collection, Iterator, Sequence
 
 from ratchet._text.misspelt_names import meant
+from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.scoring.objective_score import is_mean_over_samples
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")

@@ -14,10 +14,10 @@ from ratchet._formats.canonical import canonical_json
 from ratchet._text.placeholders import placeholders
 from ratchet.prompts.sections import ToolSection
 from ratchet.prompts.template import PARAMETER, SECTION, Overrides, PromptTemplate, effective_hash
+from workflows.model.spec.extensions.target_options import Target
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Factor
 from workflows.model.spec.prompt import PromptSnapshot
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.target_options import Target
 
 PROMPT, MESSAGES, TOOLS = "prompt", "messages", "tools"
 """The factors that a rendered prompt is used by."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from workflows.model.spec.execution import Stop
-from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.prompt_factors import template_of
 

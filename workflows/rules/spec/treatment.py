@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from workflows.model.spec.extensions.proposers import ModelProposer, Proposer, StepProposer
 from workflows.model.spec.factors import FrozenFactor, TextFactor
-from workflows.model.spec.proposers import ModelProposer, Proposer, StepProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.proposals.seeded_steps import can_step
 from workflows.rules.spec.prompt_factors import is_of_a_prompt

@@ -20,8 +20,8 @@ from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
 from workflows.model.run.team_rest import TeamRest
+from workflows.model.spec.extensions.proposers import AskedProposer
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
-from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Prospects, Shown
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.rules.proposals.validation import Refusal

@@ -9,9 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ratchet._text.explanation import explain
 from tests.support.spec_building import request, spec
+from workflows.model.spec.extensions.scorer_options import Scorer, placed_scorers
 from workflows.model.spec.extraction import json_path_steps
 from workflows.model.spec.request import OptimizationRequest, spec_schema
-from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.rules.spec.check import check_request, models_used
 
 RUBRIC = {"kind": "rubric", "rubric": "Is it polite?", "model": "judge"}

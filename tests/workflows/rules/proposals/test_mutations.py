@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from tests.support.mutation_examples import FACTORS, PARAMETERS
+from workflows.model.spec.extensions.mutation_kinds import FAILURE_TABLE, PADDING, Mutation
 from workflows.model.spec.factors import Configuration
-from workflows.model.spec.mutation_kinds import FAILURE_TABLE, PADDING, Mutation
 from workflows.rules.proposals.mutations import CannotMutate, mutate, refuse_mutation
 from workflows.rules.proposals.validation import refuse_value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.model.spec.scorers.combinations import CombinedScorer
 from workflows.model.spec.scorers.matches import (
     ClassificationScorer,

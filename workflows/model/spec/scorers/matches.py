@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 
 from ratchet._values import CanonicalMapping, ShortText, Text
 from workflows.model.run.numbers import Distance, Positive, finite_number
+from workflows.model.spec.extensions.scorer_options import LabelRules, OutputScorer
 from workflows.model.spec.extraction import pattern_problem, regular_expression
-from workflows.model.spec.scorer_options import LabelRules, OutputScorer
 
 
 class ExactScorer(OutputScorer):

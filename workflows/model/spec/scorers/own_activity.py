@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workflows.model.spec.called_activity import CalledActivity
-from workflows.model.spec.scorer_options import OutputScorer
+from workflows.model.spec.extensions.called_activity import CalledActivity
+from workflows.model.spec.extensions.scorer_options import OutputScorer
 
 
 class ActivityScorer(CalledActivity, OutputScorer):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ratchet._values import ShortText
-from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
-from workflows.model.spec.scorer_options import OutputScorer
+from workflows.model.spec.extensions.named_plugins import NamedPlugin, PluginReference
+from workflows.model.spec.extensions.scorer_options import OutputScorer
 
 
 class PythonScorer(OutputScorer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workflows.model.spec.scorer_options import ScoreName, Scorer
+from workflows.model.spec.extensions.scorer_options import ScoreName, Scorer
 
 
 class ReportedScorer(Scorer):

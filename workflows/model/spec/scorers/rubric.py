@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from ratchet._values import CanonicalMapping, ShortText, Text
-from workflows.model.spec.scorer_options import AskedModel, OutputScorer
+from workflows.model.spec.extensions.scorer_options import AskedModel, OutputScorer
 
 MOST_GRADES = 100
 """How many steps a rubric's scale may have: the judge is shown every one of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ratchet._values import ShortText
-from workflows.model.spec.scorer_options import AskedModel, OutputScorer
+from workflows.model.spec.extensions.scorer_options import AskedModel, OutputScorer
 
 
 class LikenessScorer(OutputScorer):

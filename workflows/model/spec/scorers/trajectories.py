@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalMapping, ShortText
-from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.model.spec.scorers.measurements import MeasurementScorer
 
 

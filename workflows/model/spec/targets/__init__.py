@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from workflows.model.spec.target_options import Target
+from workflows.model.spec.extensions.target_options import Target
 from workflows.model.spec.targets.agent import AgentTarget
 from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget

@@ -11,8 +11,8 @@ from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalMapping, ShortText
 from workflows.model.run.numbers import Cost, Count
 from workflows.model.spec.durations import PositiveDuration
-from workflows.model.spec.named_plugins import NamedPlugin
-from workflows.model.spec.target_options import CalledPlace, PlacedText, Target, texts_within
+from workflows.model.spec.extensions.named_plugins import NamedPlugin
+from workflows.model.spec.extensions.target_options import CalledPlace, PlacedText, Target, texts_within
 from workflows.model.spec.targets.agent_tools import Tool
 from workflows.model.spec.targets.chat import TAKEN_FILES, ChatStep, Message, Messages
 from workflows.model.spec.targets.simulated_users import User

@@ -11,8 +11,8 @@ from ratchet._frozen import SpecPart
 from ratchet._text.placeholders import whole_placeholder
 from ratchet._values import CanonicalValue, ShortText, Text
 from workflows.model.spec.durations import PositiveDuration
-from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
-from workflows.model.spec.target_options import CalledPlace, PlacedText, texts_within
+from workflows.model.spec.extensions.named_plugins import NamedPlugin, PluginReference
+from workflows.model.spec.extensions.target_options import CalledPlace, PlacedText, texts_within
 from workflows.model.spec.targets.http import HttpHeaders, HttpUrl, Path
 
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]

@@ -12,7 +12,7 @@ from ratchet._frozen import SpecPart
 from ratchet._text.placeholders import placeholders, whole_placeholder
 from ratchet._values import CanonicalMapping, CanonicalValue, ShortText, Text
 from workflows.model.spec.batch_options import BatchOptions, BatchRules
-from workflows.model.spec.target_options import PlacedText, Target, texts_within
+from workflows.model.spec.extensions.target_options import PlacedText, Target, texts_within
 
 
 def _is_whole_placeholder(value: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from ratchet._frozen import Payload
 from ratchet._values import CanonicalMapping, ShortText
 from workflows.model.spec.durations import PositiveDuration
-from workflows.model.spec.target_options import CalledPlace, Target
+from workflows.model.spec.extensions.target_options import CalledPlace, Target
 from workflows.model.spec.targets.at_most import AtMost
 from workflows.model.spec.task_queues import TaskQueue
 

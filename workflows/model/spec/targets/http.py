@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue, ShortText
-from workflows.model.spec.target_options import CalledPlace, PlacedText, Target, texts_within
+from workflows.model.spec.extensions.target_options import CalledPlace, PlacedText, Target, texts_within
 from workflows.model.spec.targets.at_most import AtMost
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from ratchet._values import ShortText
-from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
-from workflows.model.spec.target_options import Target
+from workflows.model.spec.extensions.named_plugins import NamedPlugin, PluginReference
+from workflows.model.spec.extensions.target_options import Target
 from workflows.model.spec.targets.at_most import AtMost
 
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from ratchet._frozen import SpecPart
 from ratchet._text.placeholders import placeholders
 from ratchet._values import CanonicalMapping, ShortText, Text
-from workflows.model.spec.target_options import PlacedText
+from workflows.model.spec.extensions.target_options import PlacedText
 
 
 def _is_of_the_sample(value: str) -> str:

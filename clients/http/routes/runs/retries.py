@@ -10,7 +10,7 @@ from clients.http.backend import RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
-from clients.http.routes.start import refuse_own_release, started_as
+from clients.http.routes.runs.start import refuse_own_release, started_as
 from clients.runs.identity import further_ids
 from clients.runs.retried_run import NotRetried, needs_code, retried_run, told_to_retry_elsewhere, without_questions
 from clients.wire import Started

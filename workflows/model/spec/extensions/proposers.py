@@ -8,8 +8,8 @@ from pydantic import Field
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalMapping, ShortText, Text
-from workflows.model.spec.called_activity import CalledActivity
-from workflows.model.spec.named_plugins import Description, PluginReference
+from workflows.model.spec.extensions.called_activity import CalledActivity
+from workflows.model.spec.extensions.named_plugins import Description, PluginReference
 
 
 class ModelProposer(SpecPart):

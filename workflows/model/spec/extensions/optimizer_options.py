@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet._frozen import SpecPart
-from workflows.model.spec.default_optimizer import Undecided, default_optimizer
+from workflows.model.spec.extensions.default_optimizer import Undecided, default_optimizer
+from workflows.model.spec.extensions.kinds import Various
+from workflows.model.spec.extensions.named_plugins import NamedPlugin
+from workflows.model.spec.extensions.proposers import Proposer, PythonProposer
 from workflows.model.spec.factors import Factor
-from workflows.model.spec.kinds import Various
-from workflows.model.spec.named_plugins import NamedPlugin
-from workflows.model.spec.proposers import Proposer, PythonProposer
 
 if TYPE_CHECKING:
     from workflows.model.activities.optimizer_steps import OwnOptimizer

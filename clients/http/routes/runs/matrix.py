@@ -11,7 +11,7 @@ from clients.http.backend import NO_CONTROLS, RunId, Served
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import why_unknown
-from clients.http.routes.trials import QueriedCandidate, SliceField
+from clients.http.routes.runs.trials import QueriedCandidate, SliceField
 from store.read.samples.matrix import MOST_CANDIDATES, Kept, MatrixFilter, NoSample, UnknownColumn
 from store.read.samples.matrix_rows import Matrix, MatrixAnswers
 

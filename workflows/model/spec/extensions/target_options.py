@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
 from ratchet._frozen import SpecPart
-from workflows.model.spec.kinds import Various
-from workflows.model.spec.named_plugins import NamedPlugin
+from workflows.model.spec.extensions.kinds import Various
+from workflows.model.spec.extensions.named_plugins import NamedPlugin
 
 if TYPE_CHECKING:
     from workflows.model.spec.batch_options import BatchOptions, BatchRules

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from ratchet._frozen import SpecPart
 from workflows.model.run.numbers import Weight
-from workflows.model.spec.called_activity import CalledActivity
+from workflows.model.spec.extensions.called_activity import CalledActivity
+from workflows.model.spec.extensions.kinds import Various
+from workflows.model.spec.extensions.named_plugins import NamedPlugin
 from workflows.model.spec.extraction import Extract
-from workflows.model.spec.kinds import Various
-from workflows.model.spec.named_plugins import NamedPlugin
 
 ScoreName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]{0,63}$")]
 

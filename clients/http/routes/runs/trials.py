@@ -14,7 +14,8 @@ from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import existing_run, refuse_unknown_run, why_unknown
 from clients.wire import CandidateDetail, TrialSlices, candidate_of, slices_of
-from store.read.rows import ItemPage, TrialDetail, TrialPage
+from store.read.rows.item_rows import ItemPage
+from store.read.rows.trial_rows import TrialDetail, TrialPage
 from store.read.samples.comparisons import Comparison
 from store.read.samples.sample_pairs import Turn
 from store.read.samples.slice_scores import RunSlices, SliceScores, TooMuch

@@ -16,7 +16,7 @@ from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Ser
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, existing_run, refuse_unknown_run
-from clients.http.routes.open_runs import OpenRun, waiting_of
+from clients.http.routes.runs.open_runs import OpenRun, waiting_of
 from clients.reports.history.entries import get_entries
 from clients.reports.load import facts_of
 from clients.runs.lookup import TERMINAL
@@ -33,7 +33,9 @@ from clients.wire import (
     round_of,
 )
 from store.read.outlines import Outline
-from store.read.rows import Graph, RejectionPage, RunDetail
+from store.read.rows.lineage_rows import Graph
+from store.read.rows.round_rows import RejectionPage
+from store.read.rows.run_rows import RunDetail
 from store.write.retention.legal_holds import HeldRun
 from store.write.runs import Runs
 from workflows.model.run.rounds import RunStatus

@@ -1,0 +1,1 @@
+"""Paths of a run: begin, read, watch, steer, mark, compare and replay it."""
