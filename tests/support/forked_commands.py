@@ -1,7 +1,9 @@
 """Our modules as processes of their own, forked from one that has loaded what they load: that takes most of a command's time.
 
 Each has its own working directory, environment, output and exit code, can be killed, and ends as every interpreter does.
-Started from nothing they are by `ratchet` itself, and where tests look at what a command loads.
+What a command starts itself, such as its workers, it starts by `sys.executable`. For a forked one that is a small program
+(`FRONT`): it has its process forked here, passes signals on, and ends as that one does; whoever kills it kills both.
+Started from nothing they are where tests look at what a command loads.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import os
 import runpy
 import select
 import selectors
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -33,8 +37,40 @@ NUMBER = struct.Struct("!i")
 LOADED = ("clients.cli", "temporalio.client", "asyncpg", "scipy.stats", "clients.http.app", "worker")
 """What commands and workers load at work. None of it starts a thread, or reads its environment, as it is loaded."""
 
-DESCRIPTORS = 3
-"""Of a command: where it writes, where it complains, and where its exit code is told."""
+DESCRIPTORS = 4
+"""Of a command: where it reads, writes and complains, and where its exit code is told."""
+
+FRONTED = ("worker", "clients.checks.plugin_inspection")
+"""What commands start that is forked, too. Everything else is an interpreter of its own."""
+
+FRONT = """#!{python} -IS
+import os, sys
+if sys.argv[1:3] != ["-P", "-m"] or sys.argv[3] not in {fronted}:
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+import json, signal, socket, struct
+asked = socket.socket(socket.AF_UNIX)
+asked.connect({address!r})
+of_its_own = os.getsid(0) == os.getpid()
+told = dict(
+    command=sys.argv[3:], directory=os.getcwd(), environment=dict(os.environ), own_session=of_its_own, parent=os.getppid()
+)
+text = json.dumps(told).encode()
+socket.send_fds(asked, [struct.pack("!i", len(text))], [0, 1, 2])
+asked.sendall(text)
+def number():
+    return struct.unpack("!i", asked.recv(4, socket.MSG_WAITALL))[0]
+pid = number()
+for end in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(end, lambda given, _: os.kill(pid, given))
+for descriptor in (0, 1, 2):
+    os.close(descriptor)
+code = number()
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+"""It ends as its process did: with the same exit code, or by the same signal."""
 
 
 class Origin:
@@ -43,21 +79,37 @@ class Origin:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        with theirs:
+        self._folder = Path(tempfile.mkdtemp(prefix="origin-"))
+        with theirs, socket.socket(socket.AF_UNIX) as fronts:
+            fronts.bind(str(self._folder / "socket"))
+            fronts.listen(64)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tests.support.forked_commands", str(theirs.fileno())],
+                [
+                    *(sys.executable, "-P", "-m", "tests.support.forked_commands"),
+                    *(str(theirs.fileno()), str(fronts.fileno()), str(self._front())),
+                ],
                 env={**kept, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), fronts.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )
         self._socket, self._one_at_a_time = ours, threading.Lock()
         atexit.register(self.end)
 
+    def _front(self) -> Path:
+        """Write what forked commands start their processes by, with what lies beside Python where they look for it."""
+        front = self._folder / "python"
+        address = str(self._folder / "socket")
+        front.write_text(FRONT.format(python=sys.executable, fronted=FRONTED, address=address), "utf-8")
+        front.chmod(0o700)
+        (self._folder / "temporal").symlink_to(Path(sys.executable).parent / "temporal")
+        return front
+
     def end(self) -> None:
         """Let it go: it ends where nobody can ask it any more."""
         self._socket.close()
         self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask(self, command: Mapping[str, object], descriptors: Sequence[int]) -> None:
         """Have a command forked, which takes these descriptors."""
@@ -94,7 +146,8 @@ class ForkedProcess:
                 "environment": dict(environment),
                 "own_session": own_session,
             }
-            origin().ask(asked, [out, errors, theirs.fileno()])
+            with open(os.devnull, "rb") as nothing:
+                origin().ask(asked, [nothing.fileno(), out, errors, theirs.fileno()])
         self.pid = self._number()
         self.returncode: int | None = None
 
@@ -183,7 +236,7 @@ def run_forked(
     return subprocess.CompletedProcess(list(arguments), process.wait(), told[out], told[errors])
 
 
-def wait_for_commands(asked: socket.socket) -> list[str] | None:
+def wait_for_commands(asked: socket.socket, fronts: socket.socket) -> list[str] | None:
     """Fork whatever is asked for. Returns the command line in every child, and nothing once nobody asks any more."""
     woken, wakes = socket.socketpair()
     for end in (woken, wakes):
@@ -192,39 +245,53 @@ def wait_for_commands(asked: socket.socket) -> list[str] | None:
     signal.set_wakeup_fd(wakes.fileno())
     running: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
-        selector.register(asked, selectors.EVENT_READ)
-        selector.register(woken, selectors.EVENT_READ)
+        for end in (asked, fronts, woken):
+            selector.register(end, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is woken:
                     woken.recv(1 << 12)
-                    tell_ended(running)
+                    tell_ended(running, selector)
                     continue
-                head, given, _, _ = socket.recv_fds(asked, NUMBER.size, DESCRIPTORS)
+                if isinstance(key.data, int):  # the front of a process is gone
+                    selector.unregister(key.fileobj)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(key.data, signal.SIGKILL)
+                    continue
+                is_front = key.fileobj is fronts
+                source = fronts.accept()[0] if is_front else asked
+                head, given, _, _ = socket.recv_fds(source, NUMBER.size, DESCRIPTORS)
                 if not head:
+                    if is_front:
+                        source.close()
+                        continue
                     return None
                 text = b""
                 while len(text) < NUMBER.unpack(head)[0]:
-                    text += asked.recv(NUMBER.unpack(head)[0] - len(text))
-                answer = socket.socket(fileno=given[2])
+                    text += source.recv(NUMBER.unpack(head)[0] - len(text))
+                answer = source if is_front else socket.socket(fileno=given[3])
                 if not (pid := os.fork()):
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    for end in (asked, woken, wakes, answer, *running.values()):
+                    for end in (asked, fronts, woken, wakes, answer, *running.values()):
                         end.close()
                     return become(json.loads(text), given)
                 running[pid] = answer
                 answer.sendall(NUMBER.pack(pid))
-                os.close(given[0])
-                os.close(given[1])
+                if is_front:
+                    selector.register(answer, selectors.EVENT_READ, pid)
+                for descriptor in given[:3]:
+                    os.close(descriptor)
 
 
-def tell_ended(running: dict[int, socket.socket]) -> None:
+def tell_ended(running: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
     """Tell the exit codes of commands that have ended."""
     for pid in list(running):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             with running.pop(pid) as answer, contextlib.suppress(OSError):  # nobody may wait for it any more
+                if answer in selector.get_map():
+                    selector.unregister(answer)
                 answer.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
@@ -232,10 +299,14 @@ def become(asked: dict[str, Any], given: Sequence[int]) -> list[str]:
     """Be the process that was asked for; returns its command line."""
     if asked["own_session"]:
         os.setsid()
+    if "parent" in asked:  # of the front, which stands for this process
+        os.getppid = functools.partial(int, asked["parent"])
+    else:
+        sys.executable = sys.argv[3]
     os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    for number, descriptor in enumerate(given[:2], start=1):
+    for number, descriptor in enumerate(given[:3]):
         os.dup2(descriptor, number)
         os.close(descriptor)
     command: list[str] = asked["command"]
@@ -247,7 +318,8 @@ if __name__ == "__main__":
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    if asked_for := wait_for_commands(socket.socket(fileno=int(sys.argv[1]))):
+    channels = [socket.socket(fileno=int(number)) for number in sys.argv[1:3]]
+    if asked_for := wait_for_commands(*channels):
         sys.argv = asked_for
         sys.modules.pop(asked_for[0], None)  # it runs as `__main__`, as by `python -m`
         runpy.run_module(asked_for[0], run_name="__main__", alter_sys=True)
