@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from activities.settings import Settings
 from clients.embedded.stack import StackAddresses, embedded_stack
@@ -20,6 +21,10 @@ from tests.support.engines import PLUGINS, Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.long_tests import is_long
 from worker import serving
+
+# On a busy machine everything takes longer: that is no finding.
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 TESTS = Path(__file__).parent
 
@@ -88,12 +93,12 @@ async def unserved_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 @pytest_asyncio.fixture(scope="session")
 async def engines(stack: StackAddresses) -> AsyncIterator[Engines]:
     """The stack with a worker in this process, which may import the plug-ins in `tests/support/plugins`."""
-    settings = Settings(
+    of_worker = Settings(
         stack.database_url, operator=OPERATOR, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1)
     )
     async with AsyncExitStack() as exits:
         client = await connect(stack.temporal_address)
-        await exits.enter_async_context(serving(client, settings))
+        await exits.enter_async_context(serving(client, of_worker))
         database = await Database.open(stack.database_url)
         exits.push_async_callback(database.close)
         yield Engines(stack, client, database)

@@ -161,7 +161,7 @@ async def test_the_server_does_what_its_openapi_document_says(
     configuration = tmp_path / "schemathesis.toml"
     given = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest(), "number": note["number"]}
     given |= {"prompt": "tests/contract", "dataset": seen.dataset_id, "question": question}
-    configuration.write_text(CONFIGURATION.format(examples=5, **given))
+    configuration.write_text(CONFIGURATION.format(examples=3, **given))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
     command += ["--phases", "coverage,fuzzing"]

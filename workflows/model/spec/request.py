@@ -171,7 +171,8 @@ class OptimizationRequest(SpecPart):
     @classmethod
     def _inline_items_fit(cls, value: Dataset) -> Dataset:
         if value.items is not None:
-            size = len(canonical_json([item.model_dump(mode="json") for item in value.items]).encode())
+            # In the serializer's own words: whatever is read goes through here, in each task anew.
+            size = len(value.model_dump_json(include={"items"}).encode())
             if size > LARGEST_INLINE_DATASET:
                 raise ValueError(
                     f"items are {size:,} bytes; at most {LARGEST_INLINE_DATASET:,} fit inline, "
