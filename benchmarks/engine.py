@@ -3,7 +3,7 @@
     python -m benchmarks.engine [--quick]
 
 Wall over ideal is of one trial, from its first call to its last stored answer; the ideal is calls × latency ÷ concurrency.
-CPU is the worker's own, with the target's taken off by measuring the bare target in the same way.
+CPU is the worker's own, as a ratio to bare loops of the same calls (`benchmarks.bare_calls`), with which it takes turns.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import math
 import statistics
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from benchmarks.bare_calls import bare_cpu
 from benchmarks.figures import Figure, main
 from benchmarks.processes import BenchServers, WorkerProcess, bench_servers
 from benchmarks.rate_limit import chat_spec, simulated
@@ -29,6 +29,10 @@ QUICK_EFFICIENCY = ((16, 50, 1.05), (64, 200, 1.05), (256, 200, 1.2))
 NO_TARGET = math.inf
 """Shown, and never missed: the client's own cost decides it more than the engine."""
 
+MOST_OF_CHAT = 1.5
+MOST_OF_PYTHON = 8.0
+"""Over what calls of functions take that do nothing: everything that an answer needs beside its call is the engine's."""
+
 
 async def measure(quick: bool) -> list[Figure]:
     async with bench_servers() as servers, servers.worker() as worker:
@@ -37,9 +41,8 @@ async def measure(quick: bool) -> list[Figure]:
             await efficiency(servers, concurrent, latency, most, 3.0 if quick else 8.0)
             for concurrent, latency, most in (QUICK_EFFICIENCY if quick else EFFICIENCY)
         ]
-        figures.append(await cpu_per_outcome(servers, worker, 10_000 if quick else 50_000))
-        figures.append(await cpu_per_chat_outcome(servers, worker, 500 if quick else 3000))
-        figures += await overhead(servers, 60 if quick else 200, 3 if quick else 5)
+        figures += await cpu_per_outcome(servers, worker, 10_000 if quick else 50_000, 2 if quick else 5)
+        figures += await cpu_per_chat_outcome(servers, worker, 500 if quick else 3000, 2 if quick else 5)
         figures += await memory(servers, worker, (1000, 20_000) if quick else (1000, 100_000, 1_000_000))
     return figures
 
@@ -65,37 +68,44 @@ async def efficiency(servers: BenchServers, concurrent: int, latency: int, most:
     return Figure(f"wall over ideal, {concurrent} × {latency} ms, {answered} calls", wall / ideal, most or NO_TARGET)
 
 
-async def cpu_per_outcome(servers: BenchServers, worker: WorkerProcess, outcomes: int) -> Figure:
-    """Of a target that does nothing: whatever is spent is the engine's."""
+async def cpu_per_outcome(servers: BenchServers, worker: WorkerProcess, outcomes: int, repeats: int) -> list[Figure]:
+    """Of a target that does nothing, beside a loop that does nothing but call it and store what it says."""
     dataset = stored_dataset(servers, 1000)
-    before, began = worker.cpu_seconds(), time.perf_counter()
-    await servers.run("cpu", one_trial("instant", 0, 64, dataset=dataset, replicates=outcomes // 1000))
-    spent = worker.cpu_seconds() - before
-    rows = outcomes / (time.perf_counter() - began)
-    return Figure(
-        f"CPU per outcome, {outcomes:,} outcomes, {rows:,.0f} rows a second into the store", spent * 1000 / outcomes, 0.5, "ms"
-    )
+
+    async def ours(number: int) -> float:
+        before = worker.cpu_seconds()
+        await servers.run(f"cpu-{number}", one_trial("instant", 0, 64, dataset=dataset, replicates=outcomes // 1000))
+        return (worker.cpu_seconds() - before) * 1000 / outcomes
+
+    async def bare() -> float:
+        return await bare_cpu("python", servers.stack.database_url, outcomes, 64)
+
+    pairs = [(await bare(), await ours(number)) for number in range(repeats)]
+    return compared(pairs, "an answer of a Python target that does nothing", "a bare loop that stores it", MOST_OF_PYTHON)
 
 
-async def cpu_per_chat_outcome(servers: BenchServers, worker: WorkerProcess, outcomes: int) -> Figure:
+async def cpu_per_chat_outcome(servers: BenchServers, worker: WorkerProcess, outcomes: int, repeats: int) -> list[Figure]:
+    """Its HTTP client included, beside the same calls by a bare client."""
+
+    async def ours(url: str, number: int) -> float:
+        before = worker.cpu_seconds()
+        await servers.run(f"chat-{number}", chat_spec(url, outcomes, 32))
+        return (worker.cpu_seconds() - before) * 1000 / outcomes
+
     with simulated(latency_ms=20) as url:
         await servers.run("chat-warm-up", chat_spec(url, 50, 16))
-        before = worker.cpu_seconds()
-        await servers.run("chat", chat_spec(url, outcomes, 32))
-        spent = worker.cpu_seconds() - before
-    return Figure(
-        f"CPU per outcome of a chat target, its HTTP client included, {outcomes:,} outcomes", spent * 1000 / outcomes, 3.0, "ms"
-    )
+        pairs = [(await bare_cpu("chat", url, outcomes, 32), await ours(url, number)) for number in range(repeats)]
+    return compared(pairs, "a chat answer", "the bare OpenAI client", MOST_OF_CHAT)
 
 
-async def overhead(servers: BenchServers, trials: int, repeats: int) -> list[Figure]:
-    await servers.run("overhead-warm-up", spec("instant", 20, rounds=4, candidates=4))
-    milliseconds = []
-    for repeat in range(repeats):
-        began = time.perf_counter()
-        result = await servers.run(f"overhead-{repeat}", spec("instant", 20, rounds=trials // 4, candidates=4))
-        milliseconds.append((time.perf_counter() - began) * 1000 / result["counts"]["completed"])
-    return [Figure("overhead per trial of 20 samples, four candidates a round", statistics.median(milliseconds), 30.0, "ms")]
+def compared(pairs: Sequence[tuple[float, float]], what: str, yardstick: str, most: float) -> list[Figure]:
+    """The figures of neighbours, of which the bare loop is the first; milliseconds beside the ratio."""
+    its, ours = (statistics.median(values) for values in zip(*pairs, strict=True))
+    return [
+        Figure(f"CPU of {what} over {yardstick}", statistics.median(mine / bare for bare, mine in pairs), most),
+        Figure(f"CPU of {what}", ours, unit="ms"),
+        Figure(f"CPU of {yardstick}", its, unit="ms"),
+    ]
 
 
 async def memory(servers: BenchServers, worker: WorkerProcess, sizes: tuple[int, ...]) -> list[Figure]:

@@ -1,0 +1,72 @@
+"""CPU time by layer: what Temporal's server, PostgreSQL, the SDK's core and Python have taken so far.
+
+Wall time tells of everybody who uses a machine, CPU time only of those who are asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from clients.embedded.stack import stack_state
+
+SERVER, POSTGRES, CORE, PYTHON = "Temporal's server", "PostgreSQL", "the SDK's core", "Python"
+LAYERS: Final = (SERVER, POSTGRES, CORE, PYTHON)
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_SECONDS_UNTIL_TOLD: Final = 0.05
+"""PostgreSQL's backends and the server's goroutines still end what they do when the answer is here."""
+
+
+def taken_so_far(home: Path, worker: int | None = None) -> Counter[str]:
+    """Seconds of CPU by layer, of the stack in a home and of the process that serves it: this one, unless another is named."""
+    state = stack_state(home)
+    if state.temporal_pid is None or state.postgres_pid is None:
+        raise RuntimeError(f"the stack in {home} does not run")
+    taken = Counter({SERVER: _of_process(state.temporal_pid), POSTGRES: _of_process(state.postgres_pid)})
+    taken += _of_threads(worker or os.getpid())
+    return taken
+
+
+def _of_process(pid: int) -> float:
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
+def _of_threads(pid: int) -> Counter[str]:
+    """Threads that the core starts have names of their own; all others run Python."""
+    taken: Counter[str] = Counter()
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            stat = (thread / "stat").read_text()
+        except FileNotFoundError:  # it ended meanwhile
+            continue
+        name, _, fields = stat.partition("(")[2].rpartition(")")
+        user, system = fields.split()[11:13]
+        taken[CORE if is_of_the_core(name) else PYTHON] += (int(user) + int(system)) / _TICKS
+    return taken
+
+
+def is_of_the_core(thread: str) -> bool:
+    """Whether a thread belongs to the part of Temporal's SDK that is written in Rust."""
+    return thread.startswith(("tokio", "workflow-proces"))
+
+
+@asynccontextmanager
+async def measured_time(home: Path) -> AsyncIterator[Counter[str]]:
+    """Seconds of CPU that the layers take while the block lasts."""
+    taken: Counter[str] = Counter()
+    before = taken_so_far(home)
+    yield taken
+    await asyncio.sleep(_SECONDS_UNTIL_TOLD)
+    after = taken_so_far(home)
+    after.subtract(before)
+    taken.update(after)
