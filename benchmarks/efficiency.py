@@ -2,9 +2,9 @@
 
     python -m benchmarks.efficiency [--quick]
 
-Bare engines (`benchmarks.bare_engines`) wait as long, as often and as many at once on the same servers, and store as many answers.
-They take turns with Ratchet, whose target is what the issue of the design says: 1.05, or within 3 % of bare engines where these
-need more than that by themselves. The run's start and end, and its baseline, are not part of what is measured.
+Bare engines (`benchmarks.bare_engines`) wait as long, as often and as many at once on the same servers, and store as many
+answers. They take turns with Ratchet, whose target is 1.05, or within 3 % of bare engines where these need more by themselves.
+The run's start and end, and its baseline, are not part of what is measured.
 """
 
 from __future__ import annotations

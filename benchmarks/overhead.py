@@ -1,9 +1,9 @@
-"""What a trial costs beside the target's own time, as a ratio to bare engines, and in history; a pure optimizer's proposals included.
+"""What a trial costs beside the target's own time, over bare engines and in history, proposals of a pure optimizer included.
 
 python -m benchmarks.overhead [--quick]
 
-Bare engines (`benchmarks.bare_engines`) do the same work with empty bodies on the same servers. Both take turns, and a figure is
-the median of the ratios of neighbours: so it tells of Ratchet, and little of the machine. Milliseconds stand beside it.
+Bare engines (`benchmarks.bare_engines`) do the same work with empty bodies on the same servers. Both take turns, and a figure
+is the median of the ratios of neighbours: so it tells of Ratchet, and little of the machine. Milliseconds stand beside it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def taken(bench: Bench, shape: Shape, run_id: str, run: Callable[[], Await
     events = await events_of(bench.client, run_id)
     trials = shape.rounds * shape.candidates
     assert children_of(events) == 1 + trials
-    return Taken(seconds_of_rounds(events) * 1000 / trials, cpu.total() * 1000 / trials, len(events) / trials)
+    return Taken(seconds_of_rounds(events) * 1000 / trials, sum(cpu.values()) * 1000 / trials, len(events) / trials)
 
 
 async def events_of(client: Client, workflow_id: str) -> Sequence[HistoryEvent]:
@@ -107,7 +107,7 @@ def last_child(events: Sequence[HistoryEvent]) -> str:
 
 
 def seconds_of_rounds(events: Sequence[HistoryEvent]) -> float:
-    """As the parent's history tells: from the first round's first child to the last child's end, everything between included."""
+    """As the parent's history tells: from the first round's first child to the last child's end, all between included."""
     began = [
         event.event_time.ToDatetime()
         for event in events

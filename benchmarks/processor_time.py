@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,14 +24,13 @@ _SECONDS_UNTIL_TOLD: Final = 0.05
 """PostgreSQL's backends and the server's goroutines still end what they do when the answer is here."""
 
 
-def taken_so_far(home: Path, worker: int | None = None) -> Counter[str]:
+def taken_so_far(home: Path, worker: int | None = None) -> dict[str, float]:
     """Seconds of CPU by layer, of the stack in a home and of the process that serves it: this one, unless another is named."""
     state = stack_state(home)
     if state.temporal_pid is None or state.postgres_pid is None:
         raise RuntimeError(f"the stack in {home} does not run")
-    taken = Counter({SERVER: _of_process(state.temporal_pid), POSTGRES: _of_process(state.postgres_pid)})
-    taken += _of_threads(worker or os.getpid())
-    return taken
+    servers = {SERVER: _of_process(state.temporal_pid), POSTGRES: _of_process(state.postgres_pid)}
+    return servers | _of_threads(worker or os.getpid())
 
 
 def _of_process(pid: int) -> float:
@@ -41,9 +39,9 @@ def _of_process(pid: int) -> float:
     return sum(one.user + one.system for one in times)
 
 
-def _of_threads(pid: int) -> Counter[str]:
+def _of_threads(pid: int) -> dict[str, float]:
     """Threads that the core starts have names of their own; all others run Python."""
-    taken: Counter[str] = Counter()
+    taken = {CORE: 0.0, PYTHON: 0.0}
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
             stat = (thread / "stat").read_text()
@@ -61,12 +59,11 @@ def is_of_the_core(thread: str) -> bool:
 
 
 @asynccontextmanager
-async def measured_time(home: Path) -> AsyncIterator[Counter[str]]:
+async def measured_time(home: Path) -> AsyncIterator[dict[str, float]]:
     """Seconds of CPU that the layers take while the block lasts."""
-    taken: Counter[str] = Counter()
+    taken: dict[str, float] = {}
     before = taken_so_far(home)
     yield taken
     await asyncio.sleep(_SECONDS_UNTIL_TOLD)
     after = taken_so_far(home)
-    after.subtract(before)
-    taken.update(after)
+    taken.update({layer: after[layer] - before[layer] for layer in LAYERS})

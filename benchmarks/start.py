@@ -86,9 +86,13 @@ def figures_of(alone: list[float], cold: list[Started], warm: list[Started]) -> 
         Figure("of that, until the worker serves: servers, migrations, the worker's imports", served - supervised, unit="s"),
         Figure("of that, until the call: preparing, the first workflow tasks", first - served, unit="s"),
         Figure("the two servers alone, made and started", statistics.median(alone), unit="s"),
-        Figure("CPU of the command and its worker, cold, to the run's end", statistics.median(one.cpu for one in cold), unit="s"),
+        Figure(
+            "CPU of the command and its worker, cold, to the run's end", statistics.median(one.cpu for one in cold), unit="s"
+        ),
         Figure("warm start to the first call", statistics.median(one.first_call for one in warm), MOST_WARM_SECONDS, "s"),
-        Figure("CPU of the command and its worker, warm, to the run's end", statistics.median(one.cpu for one in warm), unit="s"),
+        Figure(
+            "CPU of the command and its worker, warm, to the run's end", statistics.median(one.cpu for one in warm), unit="s"
+        ),
     ]
 
 
@@ -125,7 +129,10 @@ async def started(home: Path, model: Model, url: str, number: int) -> Started:
         raise RuntimeError(f"`ratchet run` ended with {code}, first call at {model.first}; see {home}")
     return Started(
         model.first - began,
-        *(None if moment is None else moment - began for moment in (moment_supervised(home, began), moment_served(home, began))),
+        *(
+            None if moment is None else moment - began
+            for moment in (moment_supervised(home, began), moment_served(home, began))
+        ),
         after.children_user + after.children_system - before.children_user - before.children_system,
     )
 
@@ -137,7 +144,10 @@ def spec_of(url: str, number: int) -> dict[str, Any]:
         "name": "start",
         "configuration": {"system": {"value": f"Repeat {number}.", "change": "text"}},
         "target": {"kind": "chat", "model": "instant", "base_url": url, "messages": messages},
-        "dataset": {"items": [{"id": f"s{n}", "input": {"text": f"t{n}"}, "expected": "x"} for n in range(4)], "splits": "none"},
+        "dataset": {
+            "items": [{"id": f"s{n}", "input": {"text": f"t{n}"}, "expected": "x"} for n in range(4)],
+            "splits": "none",
+        },
         "objective": {"metric": "exact"},
         "optimizer": "none",
     }
