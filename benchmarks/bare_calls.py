@@ -2,10 +2,12 @@
 
     python -m benchmarks.bare_calls chat URL CALLS CONCURRENT
     python -m benchmarks.bare_calls python DATABASE_URL CALLS CONCURRENT
+    python -m benchmarks.bare_calls waiting MILLISECONDS CALLS CONCURRENT
 
 `chat` is the OpenAI client as its documentation shows it, on the event loop that workers use; nothing is scored or stored.
 `python` awaits the target and the scorer that do nothing, each pair in a task of its own, and stores what they say in batches,
-by one statement each, into a table without any index. Neither knows retries, limits, budgets, a journal, or what was there
+by one statement each, into a table without any index. `waiting`
+tells wall time, of calls that sleep. None of them knows retries, limits, budgets, a journal, or what was there
 before.
 """
 
@@ -73,6 +75,17 @@ async def python(database_url: str, calls: int, concurrent: int) -> float:
         return await cpu_of(lambda: all_of(calls))
 
 
+async def waiting(milliseconds: str, calls: int, concurrent: int) -> float:
+    """Seconds of wall time for so many calls that only wait; nothing is stored."""
+
+    async def call(number: int) -> None:
+        await asyncio.sleep(float(milliseconds) / 1000)
+
+    began = time.perf_counter()
+    await each(call, calls, concurrent)
+    return time.perf_counter() - began
+
+
 async def each(call: Callable[[int], Awaitable[None]], calls: int, concurrent: int) -> None:
     """Make the calls, so many at once, each in a task of its own."""
     places = asyncio.Semaphore(concurrent)
@@ -98,12 +111,17 @@ async def cpu_of(work: Callable[[], Awaitable[None]]) -> float:
 
 async def bare_cpu(kind: str, address: str, calls: int, concurrent: int) -> float:
     """Milliseconds of CPU per call of the bare loop, in a process of its own."""
+    return await told_by(kind, address, calls, concurrent) * 1000 / calls
+
+
+async def told_by(kind: str, address: str, calls: int, concurrent: int) -> float:
+    """What such a process tells: seconds."""
     command = ("-m", "benchmarks.bare_calls", kind, address, str(calls), str(concurrent))
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
     told, _ = await process.communicate()
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return float(told) * 1000 / calls
+    return float(told)
 
 
 def main(arguments: list[str]) -> None:
@@ -113,7 +131,7 @@ def main(arguments: list[str]) -> None:
         import uvloop
 
         factory = uvloop.new_event_loop
-    loop = {"chat": chat, "python": python}[kind]
+    loop = {"chat": chat, "python": python, "waiting": waiting}[kind]
     with asyncio.Runner(loop_factory=factory) as runner:
         print(runner.run(loop(address, int(calls), int(concurrent))))
 

@@ -9,7 +9,7 @@ is the median of the ratios of neighbours: so it tells of Ratchet, and little of
 from __future__ import annotations
 
 import statistics
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from temporalio.client import Client
 
 from benchmarks.bare_engines import BareEngines, Shape, bare_engines, with_sizes_of
 from benchmarks.figures import Bench, Figure, bench_stack, main
-from benchmarks.processor_time import measured_time
+from benchmarks.processor_time import LAYERS, measured_time
 from benchmarks.specs import spec
 
 SAMPLES = 20
@@ -31,8 +31,13 @@ class Taken:
     """What a trial took, in milliseconds, and the events it left in its parent's history."""
 
     wall: float
-    cpu: float
+    cpu: Mapping[str, float]
+    """By layer, of all processes."""
     events: float
+
+    @property
+    def cpu_in_all(self) -> float:
+        return sum(self.cpu.values())
 
 
 async def measure(quick: bool) -> list[Figure]:
@@ -58,8 +63,12 @@ def compared(pairs: Sequence[tuple[Taken, Taken]], where: str, most: float, most
         Figure(f"a trial over bare engines {where}", median(lambda bare, ours: ours.wall / bare.wall), most),
         Figure(f"a trial {where}", median(lambda _, ours: ours.wall), unit="ms"),
         Figure(f"the same of bare engines {where}", median(lambda bare, _: bare.wall), unit="ms"),
-        Figure(f"CPU of a trial over bare engines, all processes {where}", median(lambda bare, ours: ours.cpu / bare.cpu)),
-        Figure(f"CPU of a trial {where}", median(lambda _, ours: ours.cpu), unit="ms"),
+        Figure(f"CPU of a trial over bare engines {where}", median(lambda bare, ours: ours.cpu_in_all / bare.cpu_in_all)),
+        *(
+            Figure(f"CPU of {whose} in {layer} {where}", statistics.median(one.cpu[layer] for one in taken), unit="ms")
+            for layer in LAYERS
+            for whose, taken in zip(("bare engines", "a trial"), zip(*pairs, strict=True), strict=True)
+        ),
         Figure(f"parent history events per trial {where}", median(lambda _, ours: ours.events), most_events),
     ]
 
@@ -89,7 +98,8 @@ async def taken(bench: Bench, shape: Shape, run_id: str, run: Callable[[], Await
     events = await events_of(bench.client, run_id)
     trials = shape.rounds * shape.candidates
     assert children_of(events) == 1 + trials
-    return Taken(seconds_of_rounds(events) * 1000 / trials, sum(cpu.values()) * 1000 / trials, len(events) / trials)
+    by_layer = {layer: seconds * 1000 / trials for layer, seconds in cpu.items()}
+    return Taken(seconds_of_rounds(events) * 1000 / trials, by_layer, len(events) / trials)
 
 
 async def events_of(client: Client, workflow_id: str) -> Sequence[HistoryEvent]:

@@ -33,9 +33,7 @@ async def sizes(client: Client, workflow_id: str) -> Shape:
 
 
 @pytest.mark.slow
-async def test_bare_engines_leave_events_and_payloads_of_a_run(
-    engines: Engines, spec: Callable[..., dict[str, Any]]
-) -> None:
+async def test_bare_engines_leave_events_and_payloads_of_a_run(engines: Engines, spec: Callable[..., dict[str, Any]]) -> None:
     asked = spec(stop={"max_rounds": ROUNDS, "no_improvement": 0})
     await engines.run(asked, run_id="yardstick")
     ours = await events_of(engines.client, "yardstick")

@@ -13,6 +13,7 @@ import pytest
 from benchmarks import __main__ as every_benchmark
 from benchmarks.bare_calls import each
 from benchmarks.efficiency import most_beside
+from benchmarks.engine import of_chat, of_python
 from benchmarks.overhead import Taken, compared
 from benchmarks.processor_time import CORE, LAYERS, PYTHON, is_of_the_core, measured_time
 from benchmarks.scale_out import scaling, unfairness
@@ -22,16 +23,28 @@ from tests.support.engines import Engines
 
 
 def test_a_trial_is_compared_with_its_neighbour_and_not_with_another_minute() -> None:
-    quiet, busy = (Taken(10.0, 20.0, 9.0), Taken(12.0, 30.0, 9.0)), (Taken(100.0, 20.0, 9.0), Taken(125.0, 30.0, 9.0))
+    its, ours = dict.fromkeys(LAYERS, 5.0), {**dict.fromkeys(LAYERS, 5.0), PYTHON: 15.0}
+    quiet, busy = (Taken(10.0, its, 9.0), Taken(12.0, ours, 9.0)), (Taken(100.0, its, 9.0), Taken(125.0, ours, 9.0))
     figures = compared([quiet, busy, quiet], "here", 1.22, 10.0)
     assert figures[0].value == pytest.approx(1.2) and figures[0].holds
     assert not compared([busy], "here", 1.22, 10.0)[0].holds
-    assert [figure.value for figure in figures[1:]] == [12.0, 10.0, 1.5, 30.0, 9.0]
+    assert [figure.value for figure in figures[1:4]] == [12.0, 10.0, 1.5]
+    told = {figure.name: figure.value for figure in figures[4:]}
+    assert (told.pop("CPU of a trial in Python here"), told.pop("parent history events per trial here")) == (15.0, 9.0)
+    assert set(told.values()) == {5.0}
 
 
 def test_wall_over_ideal_is_held_to_its_target_where_bare_engines_allow_it_and_else_to_them() -> None:
     assert most_beside(1.0) == 1.05
     assert most_beside(1.10) == pytest.approx(1.133)
+
+
+def test_answers_are_compared_with_calls_by_a_bare_client() -> None:
+    python, chat = [(0.01, 0.1), (0.01, 0.2), (0.01, 0.3)], [(1.0, 1.4), (2.0, 3.2), (2.0, 2.8)]
+    assert [figure.value for figure in of_chat(chat)] == pytest.approx([1.4, 2.8, 2.0])
+    assert [figure.value for figure in of_python(python, chat)] == pytest.approx([0.1, 0.2, 0.01])
+    assert of_chat(chat)[0].holds and of_python(python, chat)[0].holds
+    assert not of_chat([(1.0, 1.6)])[0].holds and not of_python([(0.01, 0.2)], [(1.0, 1.4)])[0].holds
 
 
 async def test_bare_loops_make_every_call_and_never_more_at_once_than_they_may() -> None:
