@@ -6,9 +6,8 @@
 
 `chat` is the OpenAI client as its documentation shows it, on the event loop that workers use; nothing is scored or stored.
 `python` awaits the target and the scorer that do nothing, each pair in a task of its own, and stores what they say in batches,
-by one statement each, into a table without any index. `waiting`
-tells wall time, of calls that sleep. None of them knows retries, limits, budgets, a journal, or what was there
-before.
+by one statement each, into a table without any index. `waiting` tells wall time, of calls that sleep. None of them knows
+retries, limits, budgets, a journal, or what was there before.
 """
 
 from __future__ import annotations

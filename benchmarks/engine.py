@@ -2,8 +2,8 @@
 
     python -m benchmarks.engine [--quick]
 
-Wall over ideal is of one trial, from its first call to its last stored answer; the ideal is calls × latency ÷ concurrency. Where a
-bare loop needs more than that for calls that only wait, 3 % more than the loop are allowed.
+Wall over ideal is of one trial, from its first call to its last stored answer; the ideal is calls × latency ÷ concurrency.
+Where a bare loop of calls that only wait needs more than the target, 3 % more than the loop are allowed.
 CPU is the worker's own, as a ratio to bare loops of the same calls (`benchmarks.bare_calls`), with which it takes turns.
 """
 
