@@ -4,8 +4,8 @@
 
 Cold, the folder of the run is empty: both servers are made and started, the tables are migrated, a worker is started. Warm,
 `ratchet dev` serves already. The target is a chat model on this machine, which notes when it is asked first. Where a cold start
-goes is read off the logs of the supervisor and of the worker; beside it stands what the two servers take alone, and the CPU of
-the command and of its worker without the servers.
+goes is read off the logs of the supervisor and of the worker; beside it stand what the two servers take alone, and the CPU of
+all processes that the command has started.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def figures_of(alone: list[float], cold: list[Started], warm: list[Started]) -> 
         Figure("of that, until the call: preparing, the first workflow tasks", first - served, unit="s"),
         Figure("the two servers alone, made and started", statistics.median(alone), unit="s"),
         Figure(
-            "CPU of the command and its worker, cold, to the run's end", statistics.median(one.cpu for one in cold), unit="s"
+            "CPU of the command, its worker and the servers, cold, to their end",
+            statistics.median(one.cpu for one in cold),
+            unit="s",
         ),
         Figure("warm start to the first call", statistics.median(one.first_call for one in warm), MOST_WARM_SECONDS, "s"),
         Figure(
