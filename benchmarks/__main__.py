@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = (
     *("overhead", "efficiency", "long_run", "engine", "in_process", "rate_limit", "judgement", "render", "events"),
-    *("observation", "agent_turns"),
+    *("observation", "agent_turns", "scale_out", "start"),
 )
 
 FULL_ONLY = ("growth", "peers", "quality", "search_quality")

@@ -1,57 +1,56 @@
-"""Wall time over the ideal (calls × latency ÷ concurrency) with a 50 ms target, storage included.
+"""Wall time over the ideal (calls × latency ÷ concurrency) with a 50 ms target, storage included, beside bare engines.
 
     python -m benchmarks.efficiency [--quick]
 
-The run's own start (checking, ingesting) and end are part of what is measured; its baseline is counted among the calls.
+Bare engines (`benchmarks.bare_engines`) wait as long, as often and as many at once on the same servers, and store as many
+answers. They take turns with Ratchet, whose target is 1.05, or within 3 % of bare engines where these need more by themselves.
+The run's start and end, and its baseline, are not part of what is measured.
 """
 
 from __future__ import annotations
 
 import statistics
 
+from benchmarks.bare_engines import BareEngines, Shape, bare_engines
 from benchmarks.figures import Bench, Figure, bench_stack, main
+from benchmarks.overhead import events_of, seconds_of_rounds
 from benchmarks.specs import spec
 
 LATENCY, CONCURRENT, SAMPLES, REPLICATES = 0.05, 16, 200, 3
 IDEAL_PER_TRIAL = SAMPLES * REPLICATES * LATENCY / CONCURRENT
+MOST, MOST_OVER_BARE = 1.05, 1.03
 
 
 async def measure(quick: bool) -> list[Figure]:
     repeats = 1 if quick else 5
-    async with bench_stack() as bench:
+    figures: list[Figure] = []
+    async with bench_stack() as bench, bare_engines(bench.stack.temporal_address, bench.stack.database_url) as bare:
         await bench.run("warm-up", spec("instant", 20, rounds=2))
-        one = [await ratio(bench, 1, 3, repeat) for repeat in range(repeats)]
-        four = [await ratio(bench, 4, 1 if quick else 2, repeat) for repeat in range(repeats)]
-    return [
-        Figure("wall over ideal, one candidate a round", statistics.median(one), 1.10),
-        Figure("wall over ideal, four candidates a round", statistics.median(four), 1.05),
-    ]
+        await bare.run(Shape(rounds=2))
+        for candidates, rounds in ((1, 3), (4, 1 if quick else 2)):
+            shape = Shape(rounds, candidates, SAMPLES * REPLICATES, CONCURRENT, LATENCY)
+            pairs = [await pair(bench, bare, shape, repeat) for repeat in range(repeats)]
+            its, ours = (statistics.median(values) for values in zip(*pairs, strict=True))
+            where = f"{'one candidate' if candidates == 1 else 'four candidates'} a round"
+            figures.append(Figure(f"wall over ideal of bare engines, {where}", its))
+            figures.append(Figure(f"wall over ideal, {where}", ours, most_beside(its)))
+    return figures
 
 
-async def ratio(bench: Bench, candidates: int, rounds: int, repeat: int) -> float:
+def most_beside(bare: float, most: float = MOST) -> float:
+    """What Ratchet may need where bare engines need so much."""
+    return max(most, MOST_OVER_BARE * bare)
+
+
+async def pair(bench: Bench, bare: BareEngines, shape: Shape, repeat: int) -> tuple[float, float]:
     """From the start of the first round's trials to the end of the last one's, over the ideal for those trials."""
-    run_id = f"efficiency-{candidates}-{repeat}"
-    await bench.run(run_id, spec("takes_50_ms", SAMPLES, rounds, candidates, replicates=REPLICATES))
-    seconds = await seconds_of_rounds(bench, run_id)
-    return seconds / (IDEAL_PER_TRIAL * candidates * rounds)
-
-
-async def seconds_of_rounds(bench: Bench, run_id: str) -> float:
-    """As the parent's history tells: from the round's first child to the last child's end, everything between included."""
-    began = ended = None
-    history = await bench.client.get_workflow_handle(run_id).fetch_history()
-    children = 0
-    for event in history.events:
-        if event.HasField("start_child_workflow_execution_initiated_event_attributes"):
-            children += 1
-            if children == 2:  # the first is the baseline
-                began = event.event_time.ToDatetime()
-        elif event.HasField("child_workflow_execution_completed_event_attributes"):
-            ended = event.event_time.ToDatetime()
-    assert began is not None
-    assert ended is not None
-    return (ended - began).total_seconds()
+    run_id = f"efficiency-{shape.candidates}-{repeat}"
+    await bare.run(shape, f"bare-{run_id}")
+    await bench.run(run_id, spec("takes_50_ms", SAMPLES, shape.rounds, shape.candidates, replicates=REPLICATES))
+    ideal = IDEAL_PER_TRIAL * shape.candidates * shape.rounds
+    its, ours = [seconds_of_rounds(await events_of(bench.client, name)) / ideal for name in (f"bare-{run_id}", run_id)]
+    return its, ours
 
 
 if __name__ == "__main__":
-    main("Parallel efficiency, 200 samples × 3 replicates × 50 ms, 16 at once", measure)
+    main("Parallel efficiency, 200 samples × 3 replicates × 50 ms, 16 at once, beside bare engines", measure)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pydantic
@@ -16,7 +16,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
 from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
+from temporalio.converter import DataConverter, DefaultFailureConverter, EncodingPayloadConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError
 
 from clients.payload_encryption import EncryptedPayloads, encoding_of, key_of
@@ -38,7 +38,14 @@ def invalid(message: str) -> ApplicationError:
 
 
 class StrictPayloadConverter(PydanticPayloadConverter):
-    """Pydantic's converter, with messages a person can act on, and with no way around a type."""
+    """Pydantic's converter, with messages a person can act on, and with no way around a type.
+
+    The SDK makes a converter for every workflow, and another for each of its tasks. What they share are the adapters of types,
+    which would be made anew with each.
+    """
+
+    def __init__(self) -> None:
+        self.converters = _shared_converters()
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         fitting = type_hints is not None and len(type_hints) == len(payloads)
@@ -57,6 +64,11 @@ class StrictPayloadConverter(PydanticPayloadConverter):
             raise invalid(_explained(error, payload.data, hint) if encoding == JSON else _not_json(payload)) from None
         except Exception:
             raise invalid(_not_json(payload)) from None
+
+
+@functools.cache
+def _shared_converters() -> Mapping[bytes, EncodingPayloadConverter]:
+    return PydanticPayloadConverter().converters
 
 
 @functools.cache

@@ -23,6 +23,11 @@ async def takes_200_ms(configuration: Mapping[str, Any], sample: Sample, context
     return Output(0.5)
 
 
+async def takes_500_ms(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    await asyncio.sleep(0.5)
+    return Output(0.5)
+
+
 def noted() -> str:
     """A tool that takes no time."""
     return "noted"

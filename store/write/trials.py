@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ratchet._formats.canonical import canonical_json, content_hash
 from store.connection import Connection, Database
@@ -17,7 +21,8 @@ from store.write.test_split import refuse_unopened
 from workflows.model.run.clock import RunClock
 from workflows.model.run.first_look import FirstLook
 from workflows.model.trial import SEARCHING, Conclusion, Purpose, ShardInput, TrialInput, TrialResult
-from workflows.rules.statistics import interval_of_score
+
+_INTERVALS: Final = "workflows.rules.statistics.intervals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Trials:
         sample_states: Sequence[int | None] | None = None,
     ) -> None:
         """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
+        interval = await _interval_of(result.objective_score, sample_means)
         async with self._database.transaction() as connection:
             trial = conclusion.trial
             run = await lock_run(connection, trial.run_id)
@@ -78,7 +84,7 @@ class Trials:
             elif tuple(before) == after:
                 return
             counted = before["status"] if before is not None and before["status"] != "running" else None
-            await _end_trial(connection, result, conclusion, sample_means, sample_states)
+            await _end_trial(connection, result, conclusion, sample_means, sample_states, interval)
             await connection.execute(
                 """
                 WITH unmetered AS (
@@ -251,16 +257,25 @@ def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple
     return completed, failed, stopped, paid
 
 
+async def _interval_of(score: float | None, sample_means: Sequence[float | None]) -> tuple[float, float] | None:
+    """The interval of a score. Statistics take long to import: neither at a worker's start nor in its event loop."""
+    if _INTERVALS not in sys.modules:
+        await asyncio.to_thread(importlib.import_module, _INTERVALS)
+    from workflows.rules.statistics.intervals import interval_of_score
+
+    return interval_of_score(score, sample_means)
+
+
 async def _end_trial(
     connection: Connection,
     result: TrialResult,
     conclusion: Conclusion,
     sample_means: Sequence[float | None],
     sample_states: Sequence[int | None] | None,
+    interval: tuple[float, float] | None,
 ) -> None:
     summary, trial = result.summary, conclusion.trial
     looks = None if trial.completes else storable_json([look.model_dump(mode="json") for look in conclusion.looks])
-    interval = interval_of_score(result.objective_score, sample_means)
     await connection.execute(
         """
         UPDATE trials SET

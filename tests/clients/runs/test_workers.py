@@ -12,6 +12,7 @@ import pytest
 
 from clients.runs.service import workers
 from clients.runs.service.workers import WorkerProcess, Workers
+from tests.support.loaded_modules import loaded_by
 
 PATIENCE = 30.0
 
@@ -79,3 +80,18 @@ async def test_a_worker_that_does_not_listen_is_killed_with_all_it_started(
     await asyncio.gather(keeping, return_exceptions=True)
     await worker.stop()
     await until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_worker_loads_no_statistics_when_it_starts() -> None:
+    loaded = {name.partition(".")[0] for name in loaded_by("import worker")}
+    assert "temporalio" in loaded and not loaded & {"numpy", "scipy", "optuna", "openai"}
+
+
+def test_the_interval_of_a_score_is_computed_in_the_loop_and_loaded_outside_of_it() -> None:
+    loaded_by(
+        "import asyncio; from tests.support.imported_modules import Watch, loaded; sys.meta_path.insert(0, Watch())\n"
+        "from store.write.trials import _interval_of\n"
+        "assert not loaded, loaded\n"
+        "low, high = asyncio.run(_interval_of(0.5, [0.25, 0.75, 0.5]))\n"
+        "assert low < 0.5 < high and loaded == {'numpy': 'elsewhere', 'scipy': 'elsewhere'}, loaded"
+    )
