@@ -47,7 +47,7 @@ async def store_everything(database: Database, run_id: str) -> ExampleRun:
     per_score = {"exact": {"passed": True, "reason": WORD}}
     said: dict[str, Any] = dict.fromkeys(("output", "feedback", "printed", "scorers_printed"), WORD)
     told = run.outcome(**said, trace={WORD: 1}, per_score=per_score)
-    lost = {"scores": {}, "passed": False, "output": None, "error": WORD, "error_class": "raised"}
+    lost: dict[str, Any] = {"scores": {}, "passed": False, "output": None, "error": WORD, "error_class": "raised"}
     failed = run.outcome(1, status="failed", **lost)
     unscored = run.outcome(2, status="unscored", fault="scorer", **(lost | {"output": WORD}))
     await store.outcomes.commit(run.shard(run.trial()), run.suite, [told, failed, unscored])
