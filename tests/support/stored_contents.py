@@ -37,7 +37,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 async def store_everything(database: Database, run_id: str) -> ExampleRun:
     """A run with all that can be said of it, a prompt that has moved, and a release that is decided."""
-    store, configuration = Store(database), {"prompt": f"the {WORD} of {run_id}", "temperature": 0.5}
+    store, configuration = Store(database), dict[str, Any](prompt=f"the {WORD} of {run_id}", temperature=0.5)
     run = await ExampleRun(store, database, run_id, configuration=configuration).open(
         dataset={"items": [{"input": {"q": f"{WORD} {n} of {run_id}"}, "expected": WORD} for n in range(5)]}
     )

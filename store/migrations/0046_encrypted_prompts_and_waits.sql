@@ -50,3 +50,7 @@ END $$;
 
 COMMENT ON COLUMN prompt_templates.template IS 'A content: encrypted where there are keys.';
 COMMENT ON COLUMN prompt_changes.state IS 'The TagState in full, evidence and overrides included; a content, of which temporary stays readable.';
+
+-- What a run waits for whose team's month covers no call now, while others of the team hold what may come back.
+ALTER TABLE budget_leases ADD COLUMN team_rest jsonb;
+COMMENT ON COLUMN budget_leases.team_rest IS 'What was left of the team''s month when it was last asked, and that was too little; NULL once it gave something.';
