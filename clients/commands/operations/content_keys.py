@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from typing import Any, Final
 
 from clients.commands.context import CommandError, Context, ExitCode
@@ -101,7 +100,7 @@ def _facts(first: str, found: Sequence[StoredContents]) -> dict[str, Any]:
         "contents": sum(one.count for one in found),
         "left": sum(one.count for one in found if one.key_id != first),
         "keys": [{"key": key_id, "contents": count} for key_id, count in _by_key(found).items()],
-        "columns": [asdict(one) for one in found],
+        "columns": [{"table": one.table, "column": one.column, "key": one.key_id, "contents": one.count} for one in found],
     }
 
 
