@@ -341,7 +341,8 @@ async def set_up(settings: Settings) -> None:
     """Apply migrations and register search attributes."""
     database = await Database.open(settings.database_url, keys=settings.encryption.keys)
     await database.close()
-    await register_search_attributes(await connect())
+    registered = await register_search_attributes(await connect())
+    log.info("set up: the schema is up to date" + (", and the search attributes are registered" if registered else ""))
 
 
 async def make_current(settings: Settings) -> None:

@@ -30,7 +30,7 @@ from clients.commands import (
     steer,
 )
 from clients.commands.context import CommandError, ExitCode, print_json
-from clients.commands.operations import access_tokens, audit, backup, doctor, mcp, retention, serve, teams
+from clients.commands.operations import access_tokens, audit, backup, doctor, mcp, reencrypt, retention, serve, teams
 from clients.own_modules import DIRECTORY, DISTRIBUTION
 from clients.settings import client_settings
 from ratchet._environment import BadSetting
@@ -70,7 +70,23 @@ def shared(
 
 
 RUNS = (run, experiments, look, answers, best_configuration, steer, report, export, replay, compare, labels)
-SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, mcp, teams, access_tokens, audit, retention, backup, doctor)
+SUBJECTS = (
+    begin,
+    check,
+    *RUNS,
+    release,
+    prompts,
+    datasets,
+    serve,
+    mcp,
+    teams,
+    access_tokens,
+    audit,
+    retention,
+    backup,
+    reencrypt,
+    doctor,
+)
 for subject in SUBJECTS:
     subject.add_to(app)
 

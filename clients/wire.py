@@ -18,6 +18,7 @@ from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.execution import Budget, Stop
 from workflows.model.spec.judgement import Verdict
 from workflows.rules.decisions.time_left import seconds_left
@@ -68,6 +69,8 @@ class ListedOptimization(Optimization):
     """Of the search's winner, with the evidence, once the run is over."""
     waits_for: tuple[str, ...] = ()
     """Task queues that the run waits on and that nobody serves; it goes on when a worker does."""
+    waits_for_team: TeamRest | None = None
+    """What is left of the team's month, where that covers no call now; it goes on when other runs give back, or with more."""
     marks: RunMarks = RunMarks()
     """What people said of the run as a whole."""
 
@@ -274,13 +277,16 @@ def optimization_of(row: run_rows.RunSummary) -> dict[str, Any]:
     return {**values, "optimization_id": row.run_id, "objective_name": row.objective, "headline": headline_of_row(row)}
 
 
-def listed_of(row: run_rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOptimization:
+def listed_of(
+    row: run_rows.ListedRun, waits_for: tuple[str, ...] = (), waits_for_team: TeamRest | None = None
+) -> ListedOptimization:
     """A run of the list."""
     return ListedOptimization(
         **{
             **optimization_of(row),
             "budget": budget_in_seconds(Budget.model_validate(row.budget)),
             "waits_for": waits_for,
+            "waits_for_team": waits_for_team,
             "marks": row.marks,
         }
     )
@@ -294,6 +300,7 @@ def detail_of(
     last_event_id: int,
     with_spec: bool = True,
     waits_for: tuple[str, ...] = (),
+    waits_for_team: TeamRest | None = None,
     temporal_url: str | None = None,
 ) -> OptimizationDetail:
     """A run in full, with its limits as in force."""
@@ -312,6 +319,7 @@ def detail_of(
             "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
             "execution": execution,
             "waits_for": waits_for,
+            "waits_for_team": waits_for_team,
             "temporal_url": temporal_url,
             "last_event_id": last_event_id,
             "removed": removal_text(row.removals),

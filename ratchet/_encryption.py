@@ -31,7 +31,8 @@ KEYS: Final = Variable(
     "servers",
     "no encryption",
     "Keys that contents are encrypted with, in Temporal and in PostgreSQL, as `id:key`, separated by commas; a key is 32 "
-    "random bytes in base64. The first one encrypts, all decrypt. [Operations](../operations.md#encryption).",
+    "random bytes in base64. The first one encrypts, all decrypt. Whoever renders prompts from PostgreSQL needs them, too. "
+    "[Operations](../operations.md#encryption).",
 )
 KEYS_FILE: Final = Variable(
     "RATCHET_ENCRYPTION_KEYS_FILE",

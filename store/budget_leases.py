@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from workflows.model.run.amounts import NOTHING, Amount, Resource
 from workflows.model.run.team_rest import TeamRest
+
+SECONDS_UNTIL_STALE: Final = 30
+"""What its holder has not renewed for so long still counts, but nobody waits for it, and another attempt may take it over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ import asyncpg
 import structlog
 from asyncpg.pool import PoolConnectionProxy
 
+from ratchet._content_tokens import ContentLocked
 from ratchet._encryption import EncryptionKeys
-from store.encrypted_contents import ContentLocked, Contents, StoreConnection, admit
+from store.encrypted_contents import Contents, StoreConnection, admit
 from store.schema import StoreError, migrate, newer_version
 
 log = structlog.get_logger("store")

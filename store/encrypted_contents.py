@@ -6,47 +6,21 @@ is handed, and leaves the rest. Hashes are those of the plain contents.
 
 from __future__ import annotations
 
-import json
 import re
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from ratchet._encryption import (
-    NONCE_BYTES,
-    TAG_BYTES,
-    EncryptionKeys,
-    KeyMissing,
-    NotEncryptedHere,
-    compressed,
-    no_keys,
-    unfolded,
-)
+from ratchet._content_tokens import MARK, TEXT_MARK, TOKEN, ContentTokens, MadeUp
+from ratchet._encryption import NONCE_BYTES, TAG_BYTES, EncryptionKeys
 from store.encoding import storable_json, storable_text
 from store.schema import StoreError
 
-MARK: Final = "$encrypted"
-TEXT_MARK: Final = f"{MARK}:"
 _FILE_MARK: Final = TEXT_MARK.encode()
-_TOKEN: Final = re.compile(
-    rf"^{re.escape(TEXT_MARK)}([A-Za-z0-9][A-Za-z0-9_.-]*):([A-Za-z0-9+/]{{38,}}={{0,2}})$", re.MULTILINE
-)
 _VISIBLE_MARK: Final = "＄encrypted:"
-_PLAIN, _COMPRESSED = b"p", b"z"
 _JSONB: Final = b"\x01"
 """What PostgreSQL puts in front of such a value on the wire."""
-_PROOF: Final = b"ratchet"
-PURPOSE: Final = "store"
-
-
-class ContentLocked(Exception):
-    """A content was encrypted with a key that this process does not have: one that has it can go on."""
-
-
-class MadeUp(ContentLocked):
-    """Something looks encrypted, and our key has not encrypted it."""
 
 
 class EncryptedText(str):
@@ -59,17 +33,22 @@ class Contents:
     """Writes contents of one column each, and reads all of them."""
 
     def __init__(self, keys: EncryptionKeys | None) -> None:
-        self._keys = None if keys is None else keys.derived(PURPOSE)
+        self._tokens = ContentTokens(keys)
 
     @property
     def encrypts(self) -> bool:
         """Whether SQL cannot look into contents."""
-        return self._keys is not None
+        return self._tokens.first is not None
+
+    @property
+    def first(self) -> str | None:
+        """The id of the key that encrypts."""
+        return self._tokens.first
 
     def text(self, text: str) -> str:
         """Return text as it is stored; nothing is as good as encrypted."""
         stored = storable_text(text)
-        return stored if self._keys is None or not stored else EncryptedText(TEXT_MARK + self._token(stored))
+        return EncryptedText(TEXT_MARK + self._tokens.token(stored)) if self.encrypts and stored else stored
 
     def optional_text(self, text: str | None) -> str | None:
         """Like `text`, for what may be missing."""
@@ -85,71 +64,51 @@ class Contents:
 
     def json_text(self, text: str, readable: Mapping[str, Any] | None = None) -> str:
         """Like `json`, of text that is read back to the letter."""
-        return text if self._keys is None else storable_json({**(readable or {}), MARK: self._token(text)})
+        if not self.encrypts:
+            return text
+        return storable_json({MARK: self._tokens.token(text), **(readable or {})})
 
     def file(self, content: bytes) -> bytes:
         """Return the bytes of a file as they are stored."""
-        if self._keys is None:
+        if self.first is None:
             return content
-        return _FILE_MARK + self._keys.first.encode() + b":" + self._keys.encrypt(content)
+        return _FILE_MARK + self.first.encode() + b":" + self._tokens.encrypted(content)
 
     def plain_file(self, stored: bytes) -> bytes:
         """Return the bytes of a file."""
         if not stored.startswith(_FILE_MARK):
             return stored
         key_id, _, encrypted = stored[len(_FILE_MARK) :].partition(b":")
-        return self._decrypted(key_id.decode("utf-8", "replace"), encrypted)
+        return self._tokens.decrypted(key_id.decode("utf-8", "replace"), encrypted)
 
-    def _token(self, text: str) -> str:
-        assert self._keys is not None
-        content = text.encode()
-        shorter = compressed(content)
-        encrypted = self._keys.encrypt(_PLAIN + content if shorter is None else _COMPRESSED + shorter)
-        return f"{self._keys.first}:{b64encode(encrypted).decode()}"
+    def plain_text(self, stored: str) -> str:
+        """Return a text that was stored."""
+        return TOKEN.sub(self._opened_in_text, stored) if TEXT_MARK in stored else stored
 
-    def _opened(self, key_id: str, encoded: str) -> str:
-        content = self._decrypted(key_id, b64decode(encoded))
-        return (unfolded(content[1:]) if content[:1] == _COMPRESSED else content[1:]).decode()
-
-    def _decrypted(self, key_id: str, encrypted: bytes) -> bytes:
-        try:
-            if self._keys is None:
-                raise no_keys(key_id)
-            return self._keys.decrypt(key_id, encrypted)
-        except NotEncryptedHere as error:
-            raise MadeUp(str(error)) from None
-        except KeyMissing as error:
-            raise ContentLocked(str(error)) from None
+    def plain_json(self, stored: str) -> str:
+        """Return JSON text that was stored."""
+        return self._tokens.plain_json(stored)
 
     async def prepare(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Let a connection decrypt what it reads."""
         assert isinstance(connection, StoreConnection)
         connection.contents = self
         codecs: dict[str, tuple[Callable[[str], bytes], Callable[[bytes], str]]] = {
-            "text": (_text_bytes, self._read_text),
-            "json": (lambda text: text.encode(), self._read_json),
-            "jsonb": (lambda text: _JSONB + text.encode(), lambda data: self._read_json(data.removeprefix(_JSONB))),
+            "text": (_text_bytes, lambda data: self.plain_text(data.decode())),
+            "json": (lambda text: text.encode(), lambda data: self.plain_json(data.decode())),
+            "jsonb": (
+                lambda text: _JSONB + text.encode(),
+                lambda data: self.plain_json(data.removeprefix(_JSONB).decode()),
+            ),
         }
         for name, (encoder, decoder) in codecs.items():
             await connection.set_type_codec(name, schema="pg_catalog", encoder=encoder, decoder=decoder, format="binary")
 
-    def _read_text(self, data: bytes) -> str:
-        text = data.decode()
-        return _TOKEN.sub(self._opened_in_text, text) if TEXT_MARK in text else text
-
     def _opened_in_text(self, token: re.Match[str]) -> str:
         try:
-            return self._opened(*token.groups())
+            return self._tokens.opened(*token.groups())
         except MadeUp:  # it is somebody's text: a wrong key was refused with the database
             return token[0]
-
-    def _read_json(self, data: bytes) -> str:
-        text = data.decode()
-        if MARK not in text:
-            return text
-        value = json.loads(text)
-        token = _TOKEN.fullmatch(f"{TEXT_MARK}{value[MARK]}") if isinstance(value, dict) and MARK in value else None
-        return text if token is None else self._opened(*token.groups())
 
 
 PLAIN: Final = Contents(None)
@@ -186,17 +145,12 @@ def shortened(column: str, length: str) -> str:
     return f"CASE WHEN starts_with({column}, '{TEXT_MARK}') THEN {column} ELSE left({column}, {length}) END"
 
 
+_PROOFS: Final = "SELECT key_id, proof FROM encryption_keys ORDER BY first_used_at, key_id"
+
+
 async def refusal_of(connection: Any, keys: EncryptionKeys | None) -> str | None:
     """Return why a process with these keys cannot read all contents of a database, where it cannot."""
-    own = None if keys is None else keys.derived(PURPOSE)
-    for key_id, proof in await connection.fetch("SELECT key_id, proof FROM encryption_keys ORDER BY first_used_at, key_id"):
-        try:
-            if own is None:
-                raise no_keys(key_id)
-            own.decrypt(key_id, proof)
-        except KeyMissing as error:
-            return f"this database has encrypted contents: {error}"
-    return None
+    return ContentTokens(keys).refusal([tuple(row) for row in await connection.fetch(_PROOFS)])
 
 
 async def admit(connection: Any, keys: EncryptionKeys | None) -> None:
@@ -205,9 +159,10 @@ async def admit(connection: Any, keys: EncryptionKeys | None) -> None:
     if refusal is not None:
         raise StoreError(refusal)
     if keys is not None:
-        own = keys.derived(PURPOSE)
         await connection.execute(
-            "INSERT INTO encryption_keys (key_id, proof) VALUES ($1, $2) ON CONFLICT DO NOTHING", own.first, own.encrypt(_PROOF)
+            "INSERT INTO encryption_keys (key_id, proof) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            keys.first,
+            ContentTokens(keys).proof(),
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from urllib.parse import unquote, urlsplit
 
-from ratchet._environment import DATABASE_URL, OVERRIDES
+from ratchet._encryption import EncryptionKeys, EncryptionSettings
+from ratchet._environment import DATABASE_URL, OVERRIDES, BadSetting, settings_from
 from ratchet.prompts.prompt_errors import StoreRefused
 from ratchet.prompts.store import OverrideStore
 
@@ -16,7 +17,8 @@ FORMS = "postgres, postgresql://…, s3://bucket/prefix, file:dir or redis://…
 async def open_store(url: str | None = None, *, database_url: str | None = None) -> OverrideStore:
     """The store at an address. Default: what RATCHET_OVERRIDES says, and `postgres` where it says nothing.
 
-    `postgres` is the database at `database_url`, or at DATABASE_URL.
+    `postgres` is the database at `database_url`, or at DATABASE_URL. In PostgreSQL prompts are encrypted where the environment
+    has keys.
     """
     url = url or os.environ.get(VARIABLE) or "postgres"
     scheme, _, rest = url.partition(":")
@@ -26,7 +28,7 @@ async def open_store(url: str | None = None, *, database_url: str | None = None)
                 from ratchet.prompts.stores.postgres import PostgresBackend
             except ModuleNotFoundError:
                 raise StoreRefused("prompts in PostgreSQL need asyncpg; install ratchet-optimizer[postgres]") from None
-            return OverrideStore(await PostgresBackend.open(url if rest else _database(database_url)))
+            return OverrideStore(await PostgresBackend.open(url if rest else _database(database_url), _keys()))
         case "file" if rest:
             from ratchet.prompts.stores.documents import DocumentBackend
             from ratchet.prompts.stores.local import LocalDocuments
@@ -51,6 +53,13 @@ def shown_address(url: str) -> str:
     if "@" not in parts.netloc:
         return url if len(url) <= 100 else url[:99] + "…"
     return f"{parts.scheme}://…@{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _keys() -> EncryptionKeys | None:
+    try:
+        return settings_from(EncryptionSettings, os.environ).keys
+    except BadSetting as error:
+        raise StoreRefused(str(error)) from None
 
 
 def _database(database_url: str | None) -> str:

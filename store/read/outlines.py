@@ -14,10 +14,11 @@ from typing import Any
 import asyncpg
 from pydantic import Field
 
+from ratchet._content_tokens import MARK
 from ratchet._frozen import Payload
 from store.connection import Connection, Database
 from store.encoding import from_json
-from store.encrypted_contents import MARK, shortened
+from store.encrypted_contents import shortened
 from workflows.model.trial import Purpose
 
 LONGEST_TEXT = 240

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from store.budget_leases import SECONDS_UNTIL_STALE
 from store.connection import Connection, Database
 from store.encoding import storable_text
 from store.encrypted_contents import contents_of
 from store.events import TERMINAL, TERMINATED, Event, LockedRun, RunUnknown, announce, lock_run, status_event, trial_key
-from store.write.limits.accounts import SECONDS_UNTIL_STALE
 from store.write.limits.budgets import settle_left_open
 from workflows.model.trial import SEARCHING
 

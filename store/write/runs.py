@@ -111,7 +111,7 @@ class Runs:
                 suite.split.value,
                 new.task_queue,
                 storable_json(dict(new.versions)),
-                contents_of(connection).json(spec, _readable_of_spec(spec)),
+                contents_of(connection).json(spec, readable_of_spec(spec)),
                 new.execution_id,
                 new.baseline_hash,
                 None if new.plan is None else storable_json(new.plan.model_dump(mode="json")),
@@ -194,7 +194,7 @@ class Runs:
                 result.spend.samples,
                 result.spend.tokens,
                 result.spend.cost,
-                contents.json(told, _readable_of_result(told)),
+                contents.json(told, readable_of_result(told)),
                 result.started_at,
                 result.finished_at,
             )
@@ -312,15 +312,17 @@ async def _forget_texts_that_were_removed(connection: Connection, run_id: str) -
     )
 
 
-def _readable_of_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+def readable_of_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Of a spec, what queries look at: limits, rules of judgement, and names of fields and task queues."""
     parts = {"execution": ("evaluation_task_queue",), "dataset": ("slices",)}
-    of_parts = {part: {name: spec[part][name] for name in names if name in spec[part]} for part, names in parts.items()}
+    of_parts = {
+        part: {name: spec[part][name] for name in names if name in spec[part]} for part, names in parts.items() if part in spec
+    }
     whole = ("retry_of", "reuse", "budget", "stop", "judgement", "seed")
     return {name: spec[name] for name in whole if name in spec} | of_parts
 
 
-def _readable_of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+def readable_of_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Of a result, what queries look at: the confirmed figures, and why a winner is unproven."""
     unproven = result.get("unproven")
     kept = unproven and {name: value for name, value in unproven.items() if name not in ("configuration", "changes")}
@@ -330,10 +332,10 @@ def _readable_of_result(result: Mapping[str, Any]) -> dict[str, Any]:
 async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
     """Trials that the run did not wait for; their workflows may still say how they ended."""
     cut_off = await connection.fetch(
-        "UPDATE trials SET status = 'cancelled', finished_at = now(), error = 'the run ended before this trial did'"
-        " WHERE run_id = $1 AND status = 'running'"
+        "UPDATE trials SET status = 'cancelled', finished_at = now(), error = $2 WHERE run_id = $1 AND status = 'running'"
         " RETURNING candidate_id, trial_id, purpose, round, index, status, score, part",
         run_id,
+        contents_of(connection).text("the run ended before this trial did"),
     )
     return [
         Event(

@@ -10,10 +10,11 @@ import asyncpg
 import pytest
 
 from activities.datasets import InlineItems, ingest
+from ratchet._content_tokens import MARK
 from ratchet._encryption import EncryptionKeys
 from ratchet._files import references_in
 from store.connection import Database, StoreAway
-from store.encrypted_contents import MARK, Contents, size_of_file
+from store.encrypted_contents import Contents, size_of_file
 from store.read.datasets import DatasetReader
 from store.read.sample_files import FileReader
 from store.read.trials import TrialReader

@@ -23,7 +23,7 @@ async def list_runs(context: Context, status: str | None, limit: int) -> int:
         raise CommandError(f"--status: {status!r} is unknown; use one of {', '.join(get_args(RunStatus))}")
     rows: list[RunSummary] = []
     waiting: list[KnownRun] = []
-    waits: dict[str, tuple[str, ...]] = {}
+    waits: dict[str, str] = {}
     if has_data(context.home):
         async with reach_servers(context.home) as servers:
             rows = await servers.reader.runs.page(status=status, limit=limit)
@@ -44,18 +44,21 @@ async def list_runs(context: Context, status: str | None, limit: int) -> int:
     return ExitCode.DONE
 
 
-async def _waits(servers: Servers, runs: list[KnownRun]) -> dict[str, tuple[str, ...]]:
-    """What each open run waits for, where it does. Each queue is asked about once."""
+async def _waits(servers: Servers, runs: list[KnownRun]) -> dict[str, str]:
+    """What each open run waits for, where it does, in words. Each queue is asked about once."""
     pollers = pollers_of(servers)
-    found = {run.run_id: await waits_of(servers, run, pollers) for run in runs}
-    return {run_id: queues for run_id, queues in found.items() if queues}
+    queues = {run.run_id: await waits_of(servers, run, pollers) for run in runs}
+    months = await servers.reader.team_months.waited_for(queues)
+    return {run_id: told_waits(queues[run_id]) for run_id in queues if queues[run_id]} | {
+        run_id: rest.waited_for for run_id, rest in months.items() if not queues[run_id]
+    }
 
 
-def waits_for(queues: tuple[str, ...] | None) -> dict[str, str]:
-    return {"waits_for": told_waits(queues)} if queues else {}
+def waits_for(told: str | None) -> dict[str, str]:
+    return {"waits_for": told} if told else {}
 
 
-def _print_table(context: Context, rows: list[RunSummary], waiting: list[KnownRun], waits: dict[str, tuple[str, ...]]) -> None:
+def _print_table(context: Context, rows: list[RunSummary], waiting: list[KnownRun], waits: dict[str, str]) -> None:
     heads = ("Run", "Status", "Round", "Result", "Samples", "Cost", "Started", "Took")
     told = [[run.run_id, "waits" if run.run_id in waits else "begins", *[""] * 6] for run in waiting]
     for row in rows:
@@ -73,8 +76,8 @@ def _print_table(context: Context, rows: list[RunSummary], waiting: list[KnownRu
         )
     spare = ("Samples", "Took", "Round", "Started", "Cost")
     print_table(heads, told, right=("Round", "Samples", "Cost"), folds=("Result",), spare=spare)
-    for run_id, queues in waits.items():
-        context.say(one_line(f"{run_id} waits for {told_waits(queues)}"))
+    for run_id, told_of_run in waits.items():
+        context.say(one_line(f"{run_id} waits for {told_of_run}"))
 
 
 def as_json(row: RunSummary) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from clients.commands.context import Context, ExitCode
 from clients.reports.load import facts_of
 from clients.reports.text.batches_text import waiting_text
 from clients.reports.text.summary import status_text
+from clients.reports.text.terminal_text import one_line
 from clients.runs.identity import is_plugin_queue
 from clients.runs.lookup import TERMINAL, KnownRun, reach_run
 from clients.runs.service.run_code import is_noted, notes_for, told_foreign, why_unserved
@@ -30,9 +31,11 @@ async def show_status(context: Context, run_id: str) -> int:
         if report is None or progress is None:
             told = waiting or ("begins" if run.is_open else "was refused before it began")
             facts_so_far = {"run_id": run_id, "status": run.status, "open": run.is_open, "message": told, "ui": page}
-            context.facts(facts_so_far | waits_for(waits), f"{run_id}: {told}")
+            context.facts(facts_so_far | waits_for(told_waits(waits) if waits else None), f"{run_id}: {told}")
             return ExitCode.DONE
         batches = await servers.reader.batches.waiting(run_id)
+        months = await servers.reader.team_months.waited_for([run_id]) if run.is_open else {}
+        month = months[run_id].waited_for if run_id in months else None
         facts = facts_of(report)
         live: dict[str, Any] = {"open": run.is_open, "answered": progress.answered, "expected": progress.expected, "ui": page}
         text = status_text(facts, datetime.now(UTC))
@@ -40,12 +43,17 @@ async def show_status(context: Context, run_id: str) -> int:
             text += "\nIts workflow was ended from outside (terminated in Temporal)."
         elif waiting:
             text += f"\nIt {waiting}"
+        elif month is not None:
+            text += f"\nIt waits for {one_line(month)}."
         elif progress.expected:
             text += f"\nIn flight: {progress.answered:,} of {progress.expected:,} answers"
         if told_batches := waiting_text(batches, datetime.now(UTC)):
             text += f"\n{told_batches}"
         live |= {"batches": [batch.model_dump(mode="json") for batch in batches]} if batches else {}
-        context.facts({**as_json(progress), **run_json(facts, run.status), **live, **waits_for(waits)}, text)
+        context.facts(
+            {**as_json(progress), **run_json(facts, run.status), **live, **waits_for(told_waits(waits) if waits else month)},
+            text,
+        )
     return ExitCode.DONE
 
 

@@ -1,4 +1,8 @@
-"""Prompts in PostgreSQL: a tag's move and its history are one transaction, and listeners are told of it."""
+"""Prompts in PostgreSQL: a tag's move and its history are one transaction, and listeners are told of it.
+
+Where keys are set, templates and states are encrypted as the store's contents are; names, tags, versions, hashes and who
+changed what are not.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from ratchet._content_tokens import ContentLocked, ContentTokens
+from ratchet._encryption import EncryptionKeys
 from ratchet.prompts.overrides import TagState
 from ratchet.prompts.prompt_errors import StoreAway, StoreRefused, VersionTaken
 
@@ -43,12 +49,13 @@ _NEWEST = "SELECT c.state FROM prompt_tags t JOIN prompt_changes c USING (name, 
 class PostgresBackend:
     """Prompts in the tables of a database that Ratchet has set up."""
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str) -> None:
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, keys: EncryptionKeys | None) -> None:
         self._pool = pool
         self._url = url
+        self._tokens = ContentTokens(keys)
 
     @classmethod
-    async def open(cls, url: str) -> PostgresBackend:
+    async def open(cls, url: str, keys: EncryptionKeys | None = None) -> PostgresBackend:
         with _told(url):
             pool = await asyncpg.create_pool(
                 url,
@@ -65,7 +72,7 @@ class PostgresBackend:
         except BaseException:
             pool.terminate()
             raise
-        return cls(pool, url)
+        return cls(pool, url, keys)
 
     async def close(self) -> None:
         try:
@@ -76,10 +83,11 @@ class PostgresBackend:
     async def current(self, name: str, tag: str) -> TagState | None:
         async with self._connection() as connection:
             state = await connection.fetchval(f"{_NEWEST} AND t.tag = $2", name, tag)
-        return None if state is None else TagState.model_validate_json(state)
+        return None if state is None else self._state(state)
 
     async def swap(self, state: TagState) -> bool:
         async with self._connection() as connection, connection.transaction():
+            await self._admit(connection)
             # Whoever comes second waits here for the first one's transaction, and then sees what it did.
             if state.revision == 1:
                 await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{state.name}/{state.tag}")
@@ -128,11 +136,12 @@ class PostgresBackend:
 
     async def keep_template(self, name: str, template_hash: str, content: str) -> None:
         async with self._connection() as connection:
+            await self._admit(connection)
             await connection.execute(
                 "INSERT INTO prompt_templates (name, template_hash, template) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
                 name,
                 template_hash,
-                content,
+                self._tokens.json(content),
             )
 
     async def template(self, name: str, template_hash: str) -> str | None:
@@ -140,7 +149,7 @@ class PostgresBackend:
             content: str | None = await connection.fetchval(
                 "SELECT template FROM prompt_templates WHERE name = $1 AND template_hash = $2", name, template_hash
             )
-        return content
+        return None if content is None else self._plain(content)
 
     async def templates(self, name: str) -> list[str]:
         async with self._connection() as connection:
@@ -169,10 +178,31 @@ class PostgresBackend:
     async def _states(self, query: str, *arguments: str) -> list[TagState]:
         async with self._connection() as connection:
             rows = await connection.fetch(query, *arguments)
-        return [TagState.model_validate_json(row["state"]) for row in rows]
+        return [self._state(row["state"]) for row in rows]
 
-    @staticmethod
-    async def _add(connection: Connection, state: TagState) -> None:
+    async def _admit(self, connection: Connection) -> None:
+        """Refuse to write what others could not read, or in clear where contents are encrypted; note the key that is used."""
+        noted = await connection.fetch("SELECT key_id, proof FROM encryption_keys")
+        refusal = self._tokens.refusal([tuple(row) for row in noted])
+        if refusal is not None:
+            raise StoreRefused(f"PostgreSQL at {_place(self._url)}: {refusal}")
+        if self._tokens.first is not None and self._tokens.first not in [row["key_id"] for row in noted]:
+            await connection.execute(
+                "INSERT INTO encryption_keys (key_id, proof) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                self._tokens.first,
+                self._tokens.proof(),
+            )
+
+    def _state(self, stored: str) -> TagState:
+        return TagState.model_validate_json(self._plain(stored))
+
+    def _plain(self, stored: str) -> str:
+        try:
+            return self._tokens.plain_json(stored)
+        except ContentLocked as error:
+            raise StoreRefused(f"a prompt in PostgreSQL at {_place(self._url)} cannot be read: {error}") from None
+
+    async def _add(self, connection: Connection, state: TagState) -> None:
         await connection.execute(
             "INSERT INTO prompt_changes (name, tag, revision, change_id, action, version, template_hash, config_hash, deleted,"
             " changed_by, why, changed_at, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
@@ -188,11 +218,10 @@ class PostgresBackend:
             state.change.by,
             state.change.why,
             state.change.at,
-            state.model_dump_json(),
+            self._tokens.json(state.model_dump_json(), {"temporary": state.temporary}),
         )
 
-    @staticmethod
-    async def _keep_version(connection: Connection, state: TagState) -> None:
+    async def _keep_version(self, connection: Connection, state: TagState) -> None:
         added = await connection.fetchval(
             "INSERT INTO prompt_versions (name, version, tag, revision) VALUES ($1, $2, $3, $4)"
             " ON CONFLICT DO NOTHING RETURNING version",
@@ -203,7 +232,7 @@ class PostgresBackend:
         )
         if added is not None:
             return
-        kept = TagState.model_validate_json(
+        kept = self._state(
             await connection.fetchval(
                 "SELECT c.state FROM prompt_versions v JOIN prompt_changes c USING (name, tag, revision)"
                 " WHERE v.name = $1 AND v.version = $2",

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from ratchet._frozen import Payload
+from store.budget_leases import SECONDS_UNTIL_STALE
 from store.connection import Connection, Database
 from store.encoding import storable_text
 from workflows.model.run.amounts import RESOURCES
+from workflows.model.run.team_rest import TeamRest
 
 _THIS_MONTH: Final = "date_trunc('month', now() AT TIME ZONE 'UTC')::date"
 _SUMS: Final = ", ".join(
@@ -86,6 +89,17 @@ class TeamMonthReader:
                 f"{_MONTHS} WHERE known.team = $1 ORDER BY known.month DESC LIMIT $2", storable_text(team), limit
             )
         return [_month(row) for row in rows]
+
+    async def waited_for(self, run_ids: Iterable[str]) -> dict[str, TeamRest]:
+        """Which of these runs wait for their team's month, and what is left of that; whoever waits asks every few seconds."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT DISTINCT ON (run_id) run_id, team_rest FROM budget_leases"
+                " WHERE run_id = ANY($1) AND team_rest IS NOT NULL AND (idle OR waiting)"
+                f" AND renewed_at > now() - interval '{SECONDS_UNTIL_STALE} seconds' ORDER BY run_id, renewed_at DESC",
+                list(run_ids),
+            )
+        return {row["run_id"]: TeamRest.model_validate_json(row["team_rest"]) for row in rows}
 
 
 async def months_now(connection: Connection, team: str | None = None) -> list[TeamMonthRow]:

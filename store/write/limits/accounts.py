@@ -9,11 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from store.budget_leases import LeaseRequest
+from store.budget_leases import SECONDS_UNTIL_STALE, LeaseRequest
 from workflows.model.run.amounts import LAST_DIGITS, RESOURCES, Amount, Resource
-
-SECONDS_UNTIL_STALE = 30
-"""What its holder has not renewed for so long still counts, but nobody waits for it, and another attempt may take it over."""
 
 SECONDS_UNTIL_GIVEN_BACK = 4
 """Who has nothing at work gives back what he holds within a second. Who does not is dead, and is waited for no longer."""
@@ -70,6 +67,10 @@ class Account:
             name: limit * (1 + LAST_DIGITS) - getattr(self.used, name) - getattr(taken, name)
             for name, limit in self.limits.items()
         }
+
+    def rest(self, name: Resource, taken: Amount) -> float:
+        """What is left of one of them, as people are told it: without the last digits that a sum may be over."""
+        return max(float(self.limits[name] - getattr(self.used, name) - getattr(taken, name)), 0.0)
 
     def short_of(self, request: LeaseRequest, taken: Amount, *, first_alone: bool) -> Resource | None:
         """What there is too little of; None when it covers what is needed.

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from store.budget_leases import LeaseBalance, LeaseKey, LeaseRequest, LeaseTaken
+from store.budget_leases import SECONDS_UNTIL_STALE, LeaseBalance, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Connection
 from store.events import RunUnknown
-from store.write.limits.accounts import SECONDS_UNTIL_STALE, TAKEN_BY_OTHERS, Account, least_cost, limits_of
+from store.write.limits.accounts import TAKEN_BY_OTHERS, Account, least_cost, limits_of
 from store.write.limits.team_accounts import TeamAccount, TeamMonth, add_to_month, month_in, team_account_of
 from workflows.model.run.amounts import NOTHING, Amount, Resource, total
 from workflows.model.run.team_rest import TeamRest
@@ -130,7 +130,7 @@ def grant(account: BudgetAccount, balance: LeaseBalance, request: LeaseRequest) 
                 month=team.of.words,
                 resource=short_of,
                 limit=team.account.limits[short_of],
-                left=max(team.account.left(mine)[short_of], 0.0),
+                left=team.account.rest(short_of, mine),
             )
             return Grant(short_of=short_of, others_at_work=team.account.something_comes_back(short_of), team_rest=rest)
         for name, amount in team.account.left(taken).items():

@@ -13,13 +13,14 @@ from datetime import date, datetime
 from operator import itemgetter
 from typing import Any
 
-from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
+from store.budget_leases import SECONDS_UNTIL_STALE, LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.connection import Connection, Database
-from store.write.limits.accounts import SECONDS_UNTIL_STALE
+from store.encoding import optional_json
 from store.write.limits.budget_accounts import abandoned, account_of, add_to_account, columns_of, grant, lock_budget
 from store.write.limits.team_accounts import TeamMonth, add_to_month, month_in
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import NOTHING, RESOURCES, Amount, total
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.execution import Budget
 from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.trial import TrialInput
@@ -48,7 +49,7 @@ class Budgets:
                 )
             else:
                 balance = replace(balance, held=(balance.held - request.spare).not_negative())
-            await _write(connection, key, balance, None if account.team is None else account.team.of)
+            await _write(connection, key, balance, None if account.team is None else account.team.of, found.team_rest)
             return Leased(
                 found.granted, found.short_of, found.others_at_work, account.dearest, account.limited, found.team_rest
             )
@@ -204,15 +205,18 @@ def _by_month(rows: Sequence[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: row["month"] or date.min)
 
 
-async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance, month: TeamMonth | None) -> None:
+async def _write(
+    connection: Connection, key: LeaseKey, balance: LeaseBalance, month: TeamMonth | None, rest: TeamRest | None
+) -> None:
     await connection.execute(
         """
         INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
                                    spent_cost, lost_samples, lost_tokens, lost_cost, most_tokens_per_sample,
                                    most_cost_per_sample, exceeded,
-                                   exclusive, idle, waiting, attempt, candidate_id, trial_id, renewed_at, team, month)
+                                   exclusive, idle, waiting, attempt, candidate_id, trial_id, renewed_at, team, month,
+                                   team_rest)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                now() + make_interval(secs => $22), $23, $24)
+                now() + make_interval(secs => $22), $23, $24, $25)
         ON CONFLICT (run_id, holder) DO UPDATE SET
             held_samples = excluded.held_samples, held_tokens = excluded.held_tokens, held_cost = excluded.held_cost,
             spent_samples = excluded.spent_samples, spent_tokens = excluded.spent_tokens, spent_cost = excluded.spent_cost,
@@ -220,7 +224,8 @@ async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance, m
             most_tokens_per_sample = excluded.most_tokens_per_sample, most_cost_per_sample = excluded.most_cost_per_sample,
             exceeded = excluded.exceeded,
             exclusive = excluded.exclusive, idle = excluded.idle, waiting = excluded.waiting, renewed_at = excluded.renewed_at,
-            team = coalesce(budget_leases.team, excluded.team), month = coalesce(budget_leases.month, excluded.month)
+            team = coalesce(budget_leases.team, excluded.team), month = coalesce(budget_leases.month, excluded.month),
+            team_rest = excluded.team_rest
         """,
         key.run_id,
         key.holder,
@@ -232,6 +237,7 @@ async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance, m
         key.lasts,
         None if month is None else month.team,
         None if month is None else month.month,
+        optional_json(None if rest is None else rest.model_dump(mode="json")),
     )
 
 

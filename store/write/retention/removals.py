@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ratchet._content_tokens import MARK
 from store.connection import Connection, Database
 from store.encoding import from_json
-from store.encrypted_contents import MARK, contents_of
+from store.encrypted_contents import contents_of
 from store.events import TERMINAL
 from store.read.sized_runs import measured_size, sized_runs
 from store.write.outcomes import passes_in

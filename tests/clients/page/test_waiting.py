@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from playwright.async_api import expect
 
 from activities.settings import Settings
+from store.write.access.teams import Teams
 from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import Opens
+from tests.support.taken_months import taken_month
 from worker import serving
 
 QUEUE = "optimization-evaluation-00000000beef"
@@ -41,3 +44,19 @@ async def test_a_run_that_waits_for_its_worker_is_shown_as_such_until_it_begins(
         await handle.result()
         await expect(row).to_contain_text("completed")
         await expect(row).not_to_contain_text("no worker")
+
+
+async def test_a_run_that_waits_for_its_teams_month_says_so_in_the_list_and_on_its_own_page(
+    engines: Engines, open_page: Opens
+) -> None:
+    await Teams(engines.database).create("shown", [], "a test")
+    await Teams(engines.database).claim_run("of-shown", "shown")
+    async with taken_month(engines.database, "shown", samples=500):
+        handle = await engines.start(hill_spec(name="patient-crew"), run_id="of-shown")
+        row = (await open_page()).locator("table.runs tr", has_text="patient-crew")
+        await expect(row).to_contain_text("no budget")
+        await expect(row).to_contain_text(re.compile(r"waits for the month 20\d\d-\d\d of team shown: 0 of 500 calls left"))
+        opened = await open_page("runs/of-shown")
+        await expect(opened.locator("#main")).to_contain_text("of team shown: 0 of 500 calls left")
+    assert (await handle.result())["status"] == "completed"
+    await expect(row).not_to_contain_text("no budget")

@@ -61,6 +61,13 @@ async def follows_rules(configuration: Configuration, sample: Sample, context: E
     return await _told(ruled.follows_rules, configuration, sample, context)
 
 
+def pay(amount: int, sample: Sample, context: ExperimentContext) -> str:
+    """A tool of an agent, with effects: each call is one."""
+    note("effect", uuid.uuid4().hex, sample, context, amount=amount)
+    time.sleep(SHORTEST)
+    return f"paid {amount}"
+
+
 def height(output: Output, sample: Sample) -> float:
     return float(output.value["height"])
 
@@ -87,8 +94,9 @@ def _seconds(sample: Sample, context: ExperimentContext) -> float:
     return SHORTEST + (LONGEST - SHORTEST) * share
 
 
-def note(what: str, call: str, sample: Sample, context: ExperimentContext) -> str:
+def note(what: str, call: str, sample: Sample, context: ExperimentContext, **more: Any) -> str:
     line = {
+        **more,
         "call": call,
         "what": what,
         "at": time.clock_gettime(time.CLOCK_MONOTONIC),

@@ -24,17 +24,19 @@ from clients.http.app import serving_http
 from clients.runs.service.servers import Servers
 from clients.settings import encryption_keys
 from clients.temporal import connect
+from ratchet.prompts import open_store
 from store.connection import Database
 from tests.support.forked_commands import ROOT, run_forked
 from tests.support.http_api import TOKEN
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.prompt_examples import NAME, template
 from tests.support.replaying import nothing_differs
 from tests.support.worker_processes import WorkerProcess, until
 
 VARIABLE = "RATCHET_ENCRYPTION_KEYS"
 OLD, NEW = (f"{name}:{b64encode(bytes([number]) * 32).decode()}" for number, name in enumerate(("old", "new"), start=1))
-SECRETS = ("xylophone", "zeppelin", "quagmire", "bassoon")
-"""Of the prompt, of the samples, of the failing baseline's samples, and of who stops a run."""
+SECRETS = ("xylophone", "zeppelin", "quagmire", "bassoon", "harpsichord")
+"""Of the prompt, of the samples, of the failing baseline's samples, of who stops a run, and of a prompt that is registered."""
 UI = "http://127.0.0.1:8233"
 
 
@@ -78,6 +80,8 @@ async def secret(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Secr
                 "OptimizationWorkflow", secret_spec("rotated", gate), id="rotated", task_queue="optimization"
             )
             await until(lambda: calls.exists() and "candidate" in calls.read_text())
+            async with await open_store(stack.database_url) as prompts:
+                await prompts.seed(template(sections=[{"path": "task", "body": "Tune the harpsichord."}]))
             await worker.kill(signal.SIGTERM)
 
             environment.setenv(VARIABLE, NEW)
@@ -123,6 +127,11 @@ async def test_a_failure_is_told_to_who_has_the_key(secret: Secret) -> None:
 
 
 async def test_postgresql_holds_nothing_in_clear(secret: Secret) -> None:
+    assert await keys_of_answers(secret) == {"old", "new"}
+
+
+async def keys_of_answers(secret: Secret) -> set[str]:
+    """The keys of the answers, once it is sure that no table has a secret."""
     connection = await asyncpg.connect(secret.stack.database_url)
     try:
         tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -132,7 +141,7 @@ async def test_postgresql_holds_nothing_in_clear(secret: Secret) -> None:
         answers = await connection.fetch("SELECT output::text FROM answers WHERE output IS NOT NULL")
     finally:
         await connection.close()
-    assert {row["output"].partition(":")[2].partition(":")[0].strip(' "') for row in answers} == {"old", "new"}
+    return {row["output"].partition(":")[2].partition(":")[0].strip(' "') for row in answers}
 
 
 async def test_temporal_holds_nothing_in_clear(secret: Secret) -> None:
@@ -238,3 +247,37 @@ async def test_a_browser_shows_payloads_to_temporals_ui_alone(secret: Secret) ->
         body["payloads"][0]["metadata"]["encryption-key-id"] = b64encode(b"gone").decode()  # type: ignore[index]
         missing = await browser.post("/codec/decode", json=body)
         assert "key 'gone' is missing" in missing.json()["error"]["message"]
+
+
+async def test_everything_is_brought_to_the_new_key_beside_a_worker_and_read_without_the_old_one(
+    secret: Secret, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last test of this file: it retires the old key."""
+    servers = {"TEMPORAL_ADDRESS": secret.stack.temporal_address, "DATABASE_URL": secret.stack.database_url}
+    environment = {**os.environ, **servers, "PYTHONPATH": str(ROOT)}
+
+    async def told(*arguments: str) -> dict[str, Any]:
+        asked = ("reencrypt", *arguments, "--json")
+        ended = await asyncio.to_thread(run_forked, asked, tmp_path, environment, PATIENCE_SECONDS)
+        assert ended.returncode == 0, ended.stderr
+        found: dict[str, Any] = json.loads(ended.stdout)
+        return found
+
+    before = await told("--dry-run")
+    assert before["key"] == "new" and {one["key"] for one in before["keys"]} == {"old", "new"}
+    assert before["left"] == sum(one["contents"] for one in before["keys"] if one["key"] == "old") > 20
+    after = await told()
+    assert (after["left"], after["unreadable"]) == (0, [])
+    assert after["contents"] >= before["contents"]
+    assert after["changed_rows"]["prompt_templates"] == 1
+    assert (await told("--retire", "old"))["was_known"]
+
+    monkeypatch.setenv(VARIABLE, NEW)
+    database = await Database.open(secret.stack.database_url, keys=encryption_keys(), most_connections=2)
+    for run_id in ("rotated", "failing"):
+        await nothing_differs(database, run_id)
+    await database.close()
+    async with await open_store(secret.stack.database_url) as prompts:
+        [section] = (await prompts.resolve(NAME, tag="stable")).template.sections
+    assert "harpsichord" in repr(section)
+    assert await keys_of_answers(secret) == {"new"}

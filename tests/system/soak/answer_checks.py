@@ -83,7 +83,7 @@ def _whole_trials(history: History) -> set[tuple[str, str]]:
 
 def _logged_runs(history: History) -> set[str]:
     """Those whose targets keep a log: not those of an external runner."""
-    return {line["run"] for line in history.calls}
+    return {line["run"] for line in history.calls if line["what"] == "begun"}
 
 
 def _told(key: CallKey) -> str:

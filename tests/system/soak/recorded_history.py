@@ -54,6 +54,10 @@ class History:
     series: list[Row] = field(default_factory=list)
     left_over: Row = field(default_factory=dict)
 
+    def rows(self, table: str) -> list[Row]:
+        """The rows of a table; none where the record is older than the table."""
+        return self.tables.get(table, [])
+
     def of_run(self, table: str) -> dict[str, list[Row]]:
         """The rows of a table by their run."""
         found: dict[str, list[Row]] = defaultdict(list)

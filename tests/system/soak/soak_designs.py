@@ -11,10 +11,13 @@ from tests.support.optimizer_specs import BAKING, EVOLVING, PUBLISHED, REFLECTIN
 from tests.support.plugins.ruled import items as items_with_needs
 from tests.support.rewriting_runs import spec as rewriting
 from tests.support.word_runs import word_spec
+from workflows.model.run.amounts import Amount
 
 CONCURRENT = 6
 EXECUTION = {"concurrent_samples": CONCURRENT, "sample_timeout": "20s", "samples_per_shard": 10}
 SAMPLES = 20
+OF_A_TEAM = Amount(samples=170, cost=0.16)
+"""What the runs of a team may take together: two of them use it up."""
 
 Spec = dict[str, Any]
 
@@ -26,6 +29,7 @@ class Addresses:
     endpoint: str
     simulated: str
     runner: str
+    batches: str
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Design:
     """The run's id, a seed and the addresses make the spec."""
     by_command: bool = False
     """Started by `ratchet run`, which is a victim as well."""
+    in_team: bool = False
+    """Its runs spend what a team has for a month, together with others."""
 
     @property
     def name(self) -> str:
@@ -95,6 +101,24 @@ def compressed(run_id: str, seed: int, where: Addresses) -> Spec:
     return {**given, "configuration": {"prompt": prompt, "manners": "Be polite."}, "optimizer": optimizer, "stop": {}}
 
 
+def agents(run_id: str, seed: int, where: Addresses) -> Spec:
+    """Conversations of three turns, with a tool that may be called again and one that never may."""
+    amount = {"type": "object", "properties": {"amount": {"type": "integer"}}}
+    look = {"kind": "http", "name": "look", "url": f"{where.endpoint}/look", "method": "GET", "parameters": {"type": "object"}}
+    pay = {"kind": "python", "name": "pay", "ref": "soaked:pay", "effects": True, "parameters": amount}
+    target = {
+        "kind": "agent",
+        "model": "climber",
+        "base_url": f"{where.endpoint}/agents/v1",
+        "messages": [
+            {"role": "system", "content": "{{factors.run}} {{factors.x}}"},
+            {"role": "user", "content": "{{input}}"},
+        ],
+        "tools": [{**tool, "description": "Does it."} for tool in (look, pay)],
+    }
+    return climbing(target, **YES, stop={"max_rounds": 2, "no_improvement": 0})(run_id, seed, where)
+
+
 HTTP = {
     "kind": "http",
     "url": "{where.endpoint}/answer",
@@ -127,6 +151,9 @@ RULES = {"dataset": {"items": items_with_needs(30), "splits": {"train": 0.5, "va
 OWN = {"optimizer": {"name": "python", "ref": "own_optimizers:Stepper", "candidates_per_round": 2}}
 DUNGEON = {"optimizer": {**EVOLVING["optimizer"], "classifier": "soaked:dungeon_failures"}, "stop": {"max_rounds": 2}}
 
+BATCH = {**CHAT, "base_url": "{where.batches}", "parameters": {"max_tokens": 10}}
+BATCHES = {**EXECUTION, "mode": "batch", "batches": {"poll": "200ms", "longest_poll": "1s"}}
+
 DESIGNS = (
     Design("refine", "loop", climbing(LOOP, replicates=2)),
     Design("refine", "http", climbing(HTTP), by_command=False),
@@ -157,4 +184,8 @@ DESIGNS = (
     Design("refine", "words", like(word_spec(), "vocabulary", stop={"max_rounds": 2, "no_improvement": 0})),
     Design("compress", "chat", compressed, by_command=True),
     Design("refine", "samples", climbing(LOOP, budget={"samples": 90}, **ENDLESS)),
+    Design("refine", "team", climbing(LOOP, **ENDLESS), in_team=True),
+    Design("refine", "team_cost", climbing({**LOOP, "at_most": {"cost": 0.001}}, **ENDLESS), in_team=True),
+    Design("refine", "batch", climbing(BATCH, **YES, execution=BATCHES)),
+    Design("refine", "agent", agents),
 )

@@ -22,6 +22,8 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 SECONDS = 0.15
+TOOLS: tuple[tuple[str, dict[str, Any]], ...] = (("look", {}), ("pay", {"amount": 5}))
+"""What an agent's model calls, turn by turn, before it answers."""
 
 Mood = Literal["well", "throttle", "refuse", "stall", "lie"]
 
@@ -36,7 +38,9 @@ class LoggedEndpoint:
 
     def _note(self, what: str, call: str, run: str, x: int, item: str) -> None:
         at, pid = time.clock_gettime(time.CLOCK_MONOTONIC), os.getpid()
-        line = {"call": call, "what": what, "at": at, "pid": pid, "run": run, "x": x, "item": item}
+        self._write({"call": call, "what": what, "at": at, "pid": pid, "run": run, "x": x, "item": item})
+
+    def _write(self, line: dict[str, Any]) -> None:
         with self._log.open("a") as log:
             log.write(f"{json.dumps(line)}\n")
 
@@ -77,6 +81,57 @@ class LoggedEndpoint:
         usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
         return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
 
+    async def turn(self, request: web.Request) -> web.Response:
+        """An agent's model: it looks, it pays, and it answers. What it has said is noted, turn by turn."""
+        body = await request.json()
+        told = [message["content"] for message in body["messages"] if message["role"] in ("system", "user")]
+        (run, x), n = told[0].split(), int(told[1])
+        turn = sum(message["role"] == "assistant" for message in body["messages"])
+        begun = time.clock_gettime(time.CLOCK_MONOTONIC)
+        if self.mood == "throttle":
+            return web.json_response({"error": "slower"}, status=429, headers={"Retry-After": "1"})
+        if self.mood == "refuse":
+            return web.json_response({"error": "broken"}, status=500)
+        while self.mood == "stall":
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(SECONDS)
+        if self.mood == "lie":
+            return web.Response(text="<html>All is well</html>", content_type="text/html")
+        call = uuid.uuid4().hex
+        line = {
+            "call": call,
+            "what": "turn",
+            "at": begun,
+            "until": time.clock_gettime(time.CLOCK_MONOTONIC),
+            "pid": os.getpid(),
+        }
+        self._write({**line, "run": run, "x": int(x), "item": f"s{n}", "turn": turn})
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "yes" if 1 - abs(int(x) - 700) / 1000 > 0.4 + n / 50 else "no",
+        }
+        if turn < len(TOOLS):
+            function = {"name": TOOLS[turn][0], "arguments": json.dumps(TOOLS[turn][1])}
+            message = {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": call, "type": "function", "function": function}],
+            }
+        usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
+        return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
+
+    async def look(self, request: web.Request) -> web.Response:
+        """A tool that may be called as often as one likes."""
+        return web.json_response({"free": 3})
+
+    def batched(self, body: dict[str, Any]) -> str:
+        """What a request of a batch is answered; each is paid for."""
+        run, x, n = body["messages"][-1]["content"].split()
+        call = uuid.uuid4().hex
+        for what in ("begun", "answered"):
+            self._note(what, call, run, int(x), f"s{n}")
+        return "yes" if 1 - abs(int(x) - 700) / 1000 > 0.4 + int(n) / 50 else "no"
+
     @activity.defn(name="theirs")
     async def theirs(self, call: dict[str, Any]) -> dict[str, Any]:
         given = call["configuration"]
@@ -94,6 +149,8 @@ async def logged_endpoint(log: Path) -> AsyncIterator[LoggedEndpoint]:
     app = web.Application()
     app.router.add_post("/answer", endpoint.answer)
     app.router.add_post("/v1/chat/completions", endpoint.chat)
+    app.router.add_post("/agents/v1/chat/completions", endpoint.turn)
+    app.router.add_get("/look", endpoint.look)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

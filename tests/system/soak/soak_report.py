@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from tests.system.soak.answer_checks import answers_are_kept, repeats_are_told, repeats_have_a_fault
-from tests.system.soak.budget_checks import budgets_hold, spending_is_that_of_answers
+from tests.system.soak.batch_checks import batched_requests_are_paid_once, batches_are_taken
+from tests.system.soak.budget_checks import budgets_hold, spending_is_that_of_answers, team_months_hold
 from tests.system.soak.decision_checks import best_follows_from_scores, scores_follow_from_answers, verdicts_follow_from_means
 from tests.system.soak.ending_checks import events_are_in_order, runs_ended, temporal_agrees
 from tests.system.soak.growth_checks import WARM_UP, growth_of, memory_and_connections_are_flat, nothing_is_left
 from tests.system.soak.recorded_history import Check, History, Row, Violation
 from tests.system.soak.release_checks import releases_are_decided, tags_are_linear
+from tests.system.soak.turn_checks import effects_happen_once, turns_are_repeated_by_faults_alone, turns_go_with_their_answer
 
 CHECKS: tuple[Check, ...] = (
     answers_are_kept,
@@ -22,6 +24,12 @@ CHECKS: tuple[Check, ...] = (
     verdicts_follow_from_means,
     budgets_hold,
     spending_is_that_of_answers,
+    team_months_hold,
+    batched_requests_are_paid_once,
+    batches_are_taken,
+    effects_happen_once,
+    turns_are_repeated_by_faults_alone,
+    turns_go_with_their_answer,
     tags_are_linear,
     releases_are_decided,
     runs_ended,

@@ -26,6 +26,10 @@ from clients.demo.model_server import simulated_model
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
 from store.connection import Database
+from store.write.access.teams import Teams
+from store.write.limits.team_budgets import TeamBudgets
+from tests.support.batch_server import Plan as BatchPlan
+from tests.support.batch_server import batch_server
 from tests.support.engines import PLUGINS, Engines
 from tests.support.external_runners import runners
 from tests.support.forked_commands import ROOT
@@ -34,7 +38,7 @@ from tests.support.release_runs import Prompt, tried_prompt
 from tests.support.replaying import differences_in_store
 from tests.system.soak.cut_connections import proxied
 from tests.system.soak.recorded_history import History, Row, Violation
-from tests.system.soak.soak_designs import DESIGNS, Addresses, Design
+from tests.system.soak.soak_designs import DESIGNS, OF_A_TEAM, Addresses, Design
 from tests.system.soak.soak_endpoint import logged_endpoint, served_activity
 from tests.system.soak.soak_faults import FAULTS, NobodyThere
 from tests.system.soak.soak_victims import Victims, WornWorker, clock_library, limited_disk
@@ -79,6 +83,19 @@ class Soaked:
     skipped: dict[str, str]
     """Faults that this machine has no means for, and why."""
     seconds: float = 0.0
+
+
+def plans_of_batches(seed: int) -> list[BatchPlan]:
+    """How batches go, one after the other: at once or after a while, some of them with requests that expire or fail."""
+    random, plans = Random(f"batches {seed}"), []
+    for _ in range(10_000):
+        goes = BatchPlan(looks=random.choice([0, 1, 3, 6]))
+        if random.random() < 0.15:
+            goes.ends, goes.answers = "expired", random.randrange(10)
+        elif random.random() < 0.15:
+            goes.statuses = {random.randrange(10): 500}
+        plans.append(goes)
+    return plans
 
 
 def now() -> float:
@@ -127,9 +144,11 @@ class _Session:
             temporal_way = await exits.enter_async_context(proxied(int(self.stack.temporal_address.rpartition(":")[2])))
             endpoint = await exits.enter_async_context(logged_endpoint(self.calls))
             simulated = await exits.enter_async_context(simulated_model(latency_ms=60))
+            batches = await exits.enter_async_context(batch_server(endpoint.batched, self.plan.folder / "batches"))
+            batches.plans += plans_of_batches(self.plan.seed)
             self.client = await connect(self.stack.temporal_address)
             runner = await exits.enter_async_context(runners.serving(runners.Runner(self.client)))
-            self.where = Addresses(endpoint.url, simulated.base_url, runner)
+            self.where = Addresses(endpoint.url, simulated.base_url, runner, batches.url)
             await exits.enter_async_context(served_activity(self.client, endpoint))
             self.environment = self._environment(store_way.port, temporal_way.port, simulated.url, home, scratch)
             library = clock_library()
@@ -163,7 +182,7 @@ class _Session:
             "RATCHET_SOAK_CALLS": str(self.calls),
             "RATCHET_STATE_DIR": str(home.parent / "journal"),
             "RATCHET_HTTP_URLS": endpoint,
-            "RATCHET_MODEL_URLS": f"{endpoint},{simulated}",
+            "RATCHET_MODEL_URLS": f"{endpoint},{simulated},{self.where.batches.removesuffix('/v1')}",
             "RATCHET_ACTIVITY_QUEUES": "theirs",
             "RATCHET_RUNNER_URLS": self.where.runner,
             "OPENAI_API_KEY": "none-needed",
@@ -232,11 +251,24 @@ class _Session:
             run_id = f"{design.name}-{number}"
             spec = design.spec(run_id, random.randrange(10**6), self.where)
             self.open_runs.add(run_id)
+            if design.in_team:
+                await self._in_team(run_id, f"soak-{number // len(self.plan.designs)}")
             if design.by_command:
                 await self._command(run_id, spec)
             else:
                 await self._workflow(run_id, spec, cancelled=random.random() < CANCELLED)
             self.open_runs.discard(run_id)
+
+    async def _in_team(self, run_id: str, team: str) -> None:
+        """Let a run be a team's, which has a budget for the month."""
+        while True:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(10):
+                    await Teams(self.database).create(team, (), "soak")
+                    await TeamBudgets(self.database).set(team, OF_A_TEAM, "soak")
+                    await Teams(self.database).claim_run(run_id, team)
+                    return
+            await asyncio.sleep(0.5)
 
     async def _workflow(self, run_id: str, spec: dict[str, Any], *, cancelled: bool) -> None:
         handle: WorkflowHandle[Any, Any] = self.client.get_workflow_handle(run_id)

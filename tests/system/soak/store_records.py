@@ -30,6 +30,12 @@ QUERIES = {
     "budgets": "SELECT run_id, limit_samples, limit_tokens, limit_cost, spent_samples, spent_tokens, spent_cost, lost_samples,"
     " lost_tokens, lost_cost, exceeded FROM budgets",
     "budget_leases": "SELECT run_id, holder, held_samples FROM budget_leases",
+    "run_teams": "SELECT run_id, team FROM run_teams",
+    "team_budgets": "SELECT team, limit_samples, limit_tokens, limit_cost FROM team_budgets",
+    "team_months": "SELECT team, month::text, spent_samples, spent_tokens, spent_cost, lost_samples, lost_tokens, lost_cost"
+    " FROM team_months",
+    "batches": "SELECT run_id, batch_key, trial_id, state, provider_id, requests FROM batches",
+    "turns": "SELECT run_id, config_hash, target, item_hash, replicate, turn FROM turns",
     "events": "SELECT id, run_id, event_key, type, payload FROM events ORDER BY id",
     "prompt_changes": "SELECT name, tag, revision, config_hash, action FROM prompt_changes",
     "prompt_tags": "SELECT name, tag, revision FROM prompt_tags",

@@ -20,3 +20,10 @@ class TeamRest(Payload):
     def words(self) -> str:
         """As part of a sentence."""
         return f"team {self.team} has {max(self.left, 0.0):.6g} of {self.limit:g} left for {self.month}"
+
+    @property
+    def waited_for(self) -> str:
+        """As the end of a sentence that begins with `waits for`."""
+        limit = {"samples": f"{self.limit:g} calls", "tokens": f"{self.limit:g} tokens", "cost": f"a cost of {self.limit:g}"}
+        left = f"{max(self.left, 0.0):.6g} of {limit[self.resource]} left"
+        return f"the month {self.month} of team {self.team}, which has {left} beside what other runs hold"

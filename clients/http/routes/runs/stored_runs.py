@@ -88,7 +88,11 @@ async def listed_optimizations(
     rest = {"offset": max(offset - len(waiting), 0), "limit": limit - len(first)}
     page = await backend.reader.runs.listed(status=status, search=search, team=team, pinned=pinned, **rest)
     waits = {run.run_id: run.waits_for for run in open_runs}
-    rows = [listed_of(row, waits.get(row.run_id, ()) if row.status not in TERMINAL else ()) for row in page.items]
+    months = await backend.reader.team_months.waited_for(row.run_id for row in page.items if row.status not in TERMINAL)
+    rows = [
+        listed_of(row, waits.get(row.run_id, ()) if row.status not in TERMINAL else (), months.get(row.run_id))
+        for row in page.items
+    ]
     return OptimizationPage(total=len(waiting) + page.total, items=(*first, *rows))
 
 
@@ -114,6 +118,7 @@ async def get_optimization(
     if progress is None or row is None:
         return await accepted_run(backend, run_id)
     execution, waits_for = await _execution(backend, row)
+    months = await backend.reader.team_months.waited_for([run_id]) if row.status not in TERMINAL else {}
     return detail_of(
         row,
         progress,
@@ -121,6 +126,7 @@ async def get_optimization(
         last_event_id=newest,
         with_spec=spec,
         waits_for=waits_for,
+        waits_for_team=months.get(run_id),
         temporal_url=backend.servers.page_of(run_id),
     )
 
