@@ -198,7 +198,7 @@ class ChatModels:
         at = (place.provider, place.url)
         if at not in self._connections:
             provider, key = provider_named(place.provider), self._key_for(place.url, model, place.provider)
-            http = http_client(follow_redirects=place.provider == OPENAI)
+            http = http_client(follow_redirects=place.provider == OPENAI, to_the_letter=provider.changes_no_request)
             self._connections[at] = Connection(provider, provider.client(place.url, key, http), key, http)
         return self._connections[at]
 

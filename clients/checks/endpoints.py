@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import os
 import re
 import socket
 import urllib.error
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from activities.endpoints.endpoint_policy import (
+    BEDROCK,
     KEY_NAMES,
     KEY_REFUSED,
     OPENAI,
@@ -120,6 +122,8 @@ def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[E
         return [EndpointProblem(f"{told}; set {url_name} to it, or add it to {MODEL_URLS}", local=True)]
     except KeyMissing:
         return [EndpointProblem(f"{where}: {url} needs a key, and {key_name} is not set; set it", local=True)]
+    if provider == BEDROCK:
+        return [*_unsigned(where, url), *_silent_model(where, url)]
     try:
         known = _listed_models(asked, host, key)
     except _Refused as error:
@@ -135,6 +139,28 @@ def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[E
         for place, model in models
         if model.name not in known
     ]
+
+
+def _unsigned(where: str, url: str) -> Iterator[EndpointProblem]:
+    """A place that takes signed requests only, while there is nothing here to sign with."""
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    try:
+        found = Session().get_credentials() is not None or bool(os.environ.get("AWS_BEARER_TOKEN_BEDROCK"))
+        told = "there are none"
+    except BotoCoreError as error:
+        found, told = False, str(error)
+    if not found:
+        yield EndpointProblem(f"{where}: {url} wants AWS's credentials, and {told}; set {KEY_NAMES[BEDROCK]}", local=True)
+
+
+def _silent_model(where: str, url: str) -> Iterator[EndpointProblem]:
+    try:
+        socket.create_connection(address_of(url), SECONDS_TO_ANSWER).close()
+    except OSError as error:
+        told = f"{where}: {url} cannot be reached: {error}; correct {URL_NAMES[BEDROCK]} (or base_url)"
+        yield EndpointProblem(told, local=True)
 
 
 class _Refused(Exception):

@@ -51,6 +51,8 @@ _TRANSLATED: Final = (
 class AnthropicMessages:
     """Messages; there are no embeddings."""
 
+    changes_no_request = False
+
     def client(self, url: str, key: str, http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
         import anthropic
 

@@ -72,6 +72,8 @@ class Answered(Exception):
 class GeminiContent:
     """Contents and embeddings."""
 
+    changes_no_request = False
+
     def client(self, url: str, key: str, http: httpx2.AsyncClient) -> genai.Client:
         from google import genai
         from google.genai import types

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class OpenAiCompatible:
     """Chat completions and embeddings."""
 
+    changes_no_request = False
+
     def client(self, url: str, key: str, http: httpx2.AsyncClient) -> openai.AsyncOpenAI:
         import openai
 
