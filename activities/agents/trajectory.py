@@ -27,7 +27,14 @@ def content_of(answer: ChatAnswer) -> dict[str, Any]:
         "calls": [{"tool": call["name"], "arguments": call["arguments"]} for call in calls],
         "latency_ms": answer.latency_ms,
         "finish_reason": answer.finish_reason,
+        **counted_apart(answer),
     }
+
+
+def counted_apart(answer: ChatAnswer) -> dict[str, int]:
+    """Tokens that came from a cache, and those that were thought and not said, where there were any."""
+    counts = {"cached_tokens": answer.cached, "reasoning_tokens": answer.reasoning}
+    return {name: count for name, count in counts.items() if count}
 
 
 def result_of(value: Any, latency_ms: float, longest: int) -> dict[str, Any]:
@@ -68,6 +75,11 @@ class Trajectory:
     @property
     def tokens(self) -> int:
         return sum(turn.tokens for turn in self.turns)
+
+    @property
+    def cached_tokens(self) -> int:
+        """Of the tokens, those that came from a provider's cache."""
+        return sum(turn.content.get("cached_tokens", 0) for turn in self.turns)
 
     @property
     def cost(self) -> float:
@@ -135,6 +147,7 @@ def _arguments(given: Any) -> str:
 def _traced(turn: KeptTurn, longest: int) -> dict[str, Any]:
     content = turn.content
     took = {"tokens": turn.tokens, "cost": turn.cost, "latency_ms": content["latency_ms"]}
+    took |= {name: content[name] for name in ("cached_tokens", "reasoning_tokens") if name in content}
     if "user" in content:
         return {"user": cut(content["user"], longest), **took}
     calls = [

@@ -142,6 +142,7 @@ class Reflecting:
             cut_off=answer.finish_reason == "length",
             tokens=answer.tokens,
             cost=answer.cost,
+            cached_tokens=answer.cached,
         )
         answers, run_id, budget_lease = self._answers, self._request.run_id, self._budget_lease
         if budget_lease is None:

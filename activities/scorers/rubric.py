@@ -55,7 +55,7 @@ async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: Sc
     """The judge's grade. Trouble on the way to the judge passes through; one that keeps talking rubbish gives none."""
     files = await _files(scorer, sample, tools)
     talk = files.sent(_request(scorer, output, replace(sample, input=files.marked(sample.input))))
-    tokens, cost, problem = 0, 0.0, ""
+    tokens, cost, cached, problem = 0, 0.0, 0, ""
     for _ in range(MOST_ATTEMPTS):
         try:
             answer = await asked(partial(_ask, scorer, talk, tools), tools.models.patience.seconds)
@@ -64,10 +64,10 @@ async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: Sc
             too_late = isinstance(fault, TookTooLong)
             continue
         too_late = False
-        tokens, cost = tokens + answer.tokens, cost + answer.cost
+        tokens, cost, cached = tokens + answer.tokens, cost + answer.cost, cached + answer.cached
         said = as_text(answer.value)
         try:
-            return _graded(scorer, said, tokens, cost)
+            return replace(_graded(scorer, said), tokens=tokens, cost=cost, cached_tokens=cached)
         except ValueError as error:
             problem = str(error)
             talk = [*talk[:2], *_correction(scorer, said, problem)]
@@ -139,7 +139,7 @@ def _form(scorer: RubricScorer) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema}}}
 
 
-def _graded(scorer: RubricScorer, said: str, tokens: int, cost: float) -> Grade:
+def _graded(scorer: RubricScorer, said: str) -> Grade:
     """The verdict as a grade. Raises ValueError with what is wrong with it."""
     try:
         verdict = read_json(said)
@@ -156,4 +156,4 @@ def _graded(scorer: RubricScorer, said: str, tokens: int, cost: float) -> Grade:
     if not isinstance(reason, str):
         raise ValueError("it gives no reason")
     told = f"graded {score:g} ({worst} to {best}): {reason}"
-    return Grade(Score(scorer.score_name, (score - worst) / (best - worst), reason=told), tokens=tokens, cost=cost)
+    return Grade(Score(scorer.score_name, (score - worst) / (best - worst), reason=told))

@@ -334,5 +334,12 @@ def _output(course: Trajectory, ended: str) -> Output:
     last = turns[-1].content.get("said") if turns and "user" not in turns[-1].content else None
     value = last if ended == ANSWERED and last is not None else course.said_last
     return output_from(
-        Output(value=value, tokens=course.tokens, cost=course.cost, latency_ms=course.latency_ms, trace=course.trace(ended))
+        Output(
+            value=value,
+            tokens=course.tokens,
+            cached_tokens=course.cached_tokens,
+            cost=course.cost,
+            latency_ms=course.latency_ms,
+            trace=course.trace(ended),
+        )
     )

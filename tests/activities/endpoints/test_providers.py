@@ -432,7 +432,7 @@ async def test_an_answer_that_cannot_be_used_is_paid_for_and_the_candidates_faul
 async def test_a_refusal_has_one_meaning_is_never_billed_and_shows_no_key(
     provider: str, status: int, error: Told, meaning: type[Fault], streams: bool
 ) -> None:
-    said = f"not with {KEY} and {SECRET}"
+    said = f"not with {SECRET if provider == 'bedrock' else KEY}"
     told = {"message": said, **error} if provider == "bedrock" else {"type": "error", "error": {"message": said, **error}}
     fault = await fault_of(provider, told, status=status, streams=streams)
     assert (type(fault), fault.kind, fault.billed) == (meaning, f"http {status}", "no")
