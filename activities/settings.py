@@ -130,6 +130,9 @@ class OperatorSettings:
         ),
         default="",
     )
+    bedrock_token: str = setting(
+        Variable("AWS_BEARER_TOKEN_BEDROCK", "worker", "", "Key of Bedrock's own, which takes the place of AWS's credentials.")
+    )
     aws_region: str = setting(Variable("AWS_REGION", "worker", "", "Region of AWS in which models `bedrock/…` are asked."))
     aws_default_region: str = setting(
         Variable(

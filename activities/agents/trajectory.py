@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from activities.endpoints.call_context import KeptTurn
-from activities.endpoints.chat_protocol import ChatAnswer
+from activities.endpoints.chat_protocol import THOUGHTS, ChatAnswer
 from activities.targets.answers import LARGEST_TRACE
 from ratchet._formats.canonical import canonical_json
 from ratchet._text.placeholders import as_text
@@ -28,6 +28,7 @@ def content_of(answer: ChatAnswer) -> dict[str, Any]:
         "latency_ms": answer.latency_ms,
         "finish_reason": answer.finish_reason,
         **counted_apart(answer),
+        **({THOUGHTS: answer.thoughts} if answer.thoughts else {}),
     }
 
 
@@ -129,7 +130,8 @@ def _messages(place: int, turn: KeptTurn) -> Iterator[dict[str, Any]]:
         }
         for index, call in enumerate(calls)
     ]
-    yield {"role": "assistant", "content": content["said"], "tool_calls": made}
+    thoughts = {THOUGHTS: content[THOUGHTS]} if THOUGHTS in content else {}
+    yield {"role": "assistant", "content": content["said"], "tool_calls": made, **thoughts}
     for index, result in sorted(turn.results.items()):
         shown = f"error: {result['error']}" if "error" in result else as_text(result["result"])
         yield {"role": "tool", "tool_call_id": call_id(place, index), "content": shown}

@@ -36,7 +36,7 @@ from ratchet._formats.canonical import content_hash
 from workflows.model.failures import described, shorten
 from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import chat_bound
-from workflows.rules.spec.shared_beginnings import MARKED_FOR_CACHES, SHORTEST_CHARACTERS
+from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches
 
 CACHED_FOR_MINUTES: Final = {"type": "ephemeral"}
 
@@ -106,18 +106,22 @@ class ChatModels:
         prices: Mapping[str, Price],
         context: CallContext,
         shared: Callable[[], int] = lambda: 0,
+        goes_on: bool = False,
     ) -> ChatAnswer:
         """One answer, however often infrastructure has to be tried. `timeout` bounds each single call.
 
         `shared` says how many of the messages many requests begin with. Where the provider wants to be told what to keep in its
-        cache, it is told, and the first of these requests goes ahead.
+        cache, it is told, and the first of these requests goes ahead. The next request of a conversation that `goes_on` begins
+        with all of this one, which is then kept, too.
         """
         place = self.lists.model_place(model, base_url)
         prefix = None
-        if place.provider in MARKED_FOR_CACHES and is_worth_it(messages[: (alike := shared())]):
-            last = {**messages[alike - 1], "cache_control": CACHED_FOR_MINUTES}
-            messages = [*messages[: alike - 1], last, *messages[alike:]]
-            prefix = content_hash([place.url, place.name, messages[:alike], parameters.get("tools")])
+        if is_marked_for_caches(place.provider, place.name):
+            if is_worth_it(messages[: (alike := shared())]):
+                messages = marked(messages, alike)
+                prefix = content_hash([place.url, place.name, messages[:alike], parameters.get("tools")])
+            if goes_on and is_worth_it(messages):
+                messages = marked(messages, len(messages))
         body = {**held_to_schema(parameters), "model": place.name, "messages": messages}
 
         async def answered(client: Any) -> ChatAnswer:
@@ -209,6 +213,11 @@ class ChatModels:
         except (NotListed, KeyMissing) as error:
             where = f"model {model!r}" if isinstance(error, NotListed) else f"model {model!r} at {url}"
             raise Refused(f"{where}: {error}") from None
+
+
+def marked(messages: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Messages of which the first ones are to be kept in the provider's cache."""
+    return [*messages[: count - 1], {**messages[count - 1], "cache_control": CACHED_FOR_MINUTES}, *messages[count:]]
 
 
 def is_worth_it(messages: Sequence[Mapping[str, Any]]) -> bool:

@@ -323,6 +323,11 @@ class OperatorLists:
         """Whether there is a token for HTTP targets."""
         return bool(self._settings.http_token)
 
+    @property
+    def has_bedrock_token(self) -> bool:
+        """Whether Bedrock is asked with a key of its own."""
+        return bool(self._settings.bedrock_token)
+
     def mcp_command(self, server: str) -> Sequence[str]:
         """The command of an MCP server over stdio, which only the operator says."""
         command = dict(self._settings.mcp_servers).get(server)

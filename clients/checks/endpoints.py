@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import re
 import socket
 import urllib.error
@@ -123,7 +122,7 @@ def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[E
     except KeyMissing:
         return [EndpointProblem(f"{where}: {url} needs a key, and {key_name} is not set; set it", local=True)]
     if provider == BEDROCK:
-        return [*_unsigned(where, url), *_silent_model(where, url)]
+        return [*([] if lists.has_bedrock_token else _unsigned(where, url)), *_silent_model(where, url)]
     try:
         known = _listed_models(asked, host, key)
     except _Refused as error:
@@ -147,8 +146,7 @@ def _unsigned(where: str, url: str) -> Iterator[EndpointProblem]:
     from botocore.session import Session
 
     try:
-        found = Session().get_credentials() is not None or bool(os.environ.get("AWS_BEARER_TOKEN_BEDROCK"))
-        told = "there are none"
+        found, told = Session().get_credentials() is not None, "there are none"
     except BotoCoreError as error:
         found, told = False, str(error)
     if not found:

@@ -23,7 +23,7 @@ from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
 from workflows.rules.overlay import Overlay
 from workflows.rules.spec.check import models_used
 from workflows.rules.spec.prompt_factors import template_of
-from workflows.rules.spec.shared_beginnings import MARKED_FOR_CACHES, SHORTEST_CHARACTERS, shared_messages
+from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches, shared_messages
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_OF_AN_ANSWER = 250
@@ -158,7 +158,8 @@ def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
 
 def _saved(asked: ChatStep, request: OptimizationRequest, price: Price) -> float:
     """What a call costs less because a provider's cache holds the beginning of its request."""
-    if price.cached_input is None or not (asked.model or "").startswith(tuple(f"{name}/" for name in MARKED_FOR_CACHES)):
+    provider, _, model = (asked.model or "").partition("/")
+    if price.cached_input is None or not is_marked_for_caches(provider, model):
         return 0.0
     alike = asked.messages[: shared_messages(asked, Overlay("", request.baseline, template_of(request)))]
     try:

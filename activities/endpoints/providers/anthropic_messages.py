@@ -21,7 +21,9 @@ from activities.endpoints.providers.message_parts import (
     parts_of,
     schema_of,
     text_of,
+    thoughts_in,
     tool_calls_of,
+    with_thoughts,
 )
 from activities.endpoints.response_bodies import ENCODINGS, lines
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, Unreachable
@@ -154,6 +156,7 @@ def _messages(messages: list[Mapping[str, Any]]) -> tuple[Any, list[dict[str, An
             blocks = [{"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": blocks}]
         for call in tool_calls_of(message):
             blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)})
+        blocks = with_thoughts(blocks, message)
         if blocks and _kept(message):
             blocks[-1] = {**blocks[-1], **_kept(message)}
         speaker = "assistant" if role == "assistant" else "user"
@@ -208,7 +211,7 @@ def answer_of(message: Mapping[str, Any]) -> dict[str, Any]:
         for block in blocks
         if block.get("type") == "tool_use"
     ]
-    said: dict[str, Any] = {"content": content, "tool_calls": calls}
+    said: dict[str, Any] = {"content": content, "tool_calls": calls, **thoughts_in(blocks, _is_thought, calls=bool(calls))}
     if isinstance(content, list):
         said["content"] = [block for block in content if not isinstance(block, Mapping) or block.get("type") == "text"]
     if stop == "refusal":  # what was said before is not to be used
@@ -217,6 +220,10 @@ def answer_of(message: Mapping[str, Any]) -> dict[str, Any]:
         said = {"content": None, "refusal": why if isinstance(why, str) and why else "it gave no reason"}
     finish = _FINISHES.get(stop, stop) if isinstance(stop, str) else None
     return {"choices": [{"message": said, "finish_reason": finish}], "usage": _usage(message.get("usage"))}
+
+
+def _is_thought(block: Mapping[str, Any]) -> bool:
+    return block.get("type") in ("thinking", "redacted_thinking")
 
 
 def _usage(usage: Any) -> Any:
@@ -291,7 +298,12 @@ class StreamedMessage:
                 self.complete = True
 
     def _take_piece(self, place: int, delta: Mapping[str, Any]) -> None:
-        text = delta.get("text") if delta.get("type") == "text_delta" else delta.get("partial_json")
+        kind = delta.get("type")
+        if kind in ("thinking_delta", "signature_delta"):
+            name, block = str(kind).removesuffix("_delta"), self._blocks[place]
+            block[name] = f"{block.get(name) or ''}{delta[name]}"
+            return
+        text = delta.get("text") if kind == "text_delta" else delta.get("partial_json")
         if text is not None:
             self._pieces.setdefault(place, []).append(text)
             self.began = self.began or bool(text)

@@ -34,7 +34,9 @@ from activities.endpoints.providers.message_parts import (
     parts_of,
     schema_of,
     text_of,
+    thoughts_in,
     tool_calls_of,
+    with_thoughts,
 )
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, NotSent, Refused, Throttled, Unreachable
 from workflows.model.failures import described, quoted, shorten
@@ -311,6 +313,7 @@ def _messages(messages: list[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], 
             blocks = [{"toolResult": {"toolUseId": str(message.get("tool_call_id")), "content": blocks}}]
         for call in tool_calls_of(message):
             blocks.append({"toolUse": {"toolUseId": call.id, "name": call.name, "input": dict(call.arguments)}})
+        blocks = [_sent_back(block) for block in with_thoughts(blocks, message)]
         if not blocks:
             continue
         blocks += _kept(message)
@@ -328,6 +331,13 @@ def _kept(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     ttl = {"ttl": mark["ttl"]} if isinstance(mark, Mapping) and "ttl" in mark else {}
     return [{"cachePoint": {**_CACHE_POINT, **ttl}}]
+
+
+def _sent_back(block: Any) -> Any:
+    """A block with what was hidden of a thought as bytes, as boto3 takes it."""
+    thought = block.get("reasoningContent") if isinstance(block, Mapping) else None
+    hidden = thought.get("redactedContent") if isinstance(thought, Mapping) else None
+    return block if hidden is None else {"reasoningContent": {"redactedContent": base64.b64decode(hidden)}}
 
 
 def _block(part: Part, number: int) -> Any:
@@ -394,7 +404,9 @@ def answer_of(answer: Mapping[str, Any]) -> dict[str, Any]:
     if stop in _MALFORMED:
         said, calls = None, []
     finish = _FINISHES.get(stop, stop) if isinstance(stop, str) else None
-    return {"choices": [{"message": {"content": said, "tool_calls": calls}, "finish_reason": finish}], "usage": usage}
+    thoughts = thoughts_in(blocks, lambda block: "reasoningContent" in block, calls=bool(calls))
+    told = {"content": said, "tool_calls": calls, **thoughts}
+    return {"choices": [{"message": told, "finish_reason": finish}], "usage": usage}
 
 
 def _texts(block: Mapping[str, Any]) -> list[Any]:
@@ -476,6 +488,8 @@ class StreamedMessage:
         if "text" in delta:
             block["text"] = block.get("text", "") + delta["text"]
             self.began = self.began or bool(delta["text"])
+        if "reasoningContent" in delta:
+            _add_thought(block.setdefault("reasoningContent", {}), delta["reasoningContent"])
         if "toolUse" in delta:
             self._inputs.setdefault(place, []).append(delta["toolUse"].get("input") or "")
 
@@ -495,6 +509,16 @@ class StreamedMessage:
         except (ValueError, RecursionError):
             given = text
         return {**block, "toolUse": {**block["toolUse"], "input": given}}
+
+
+def _add_thought(thought: dict[str, Any], piece: Mapping[str, Any]) -> None:
+    if "redactedContent" in piece:
+        thought["redactedContent"] = thought.get("redactedContent", "") + piece["redactedContent"]
+        return
+    text = thought.setdefault("reasoningText", {"text": ""})
+    for name in ("text", "signature"):
+        if name in piece:
+            text[name] = text.get(name, "") + piece[name]
 
 
 def _broken_off(label: str, said: Any, *, began: bool) -> Unreachable:
