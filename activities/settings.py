@@ -125,7 +125,7 @@ class OperatorSettings:
             "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
             "worker",
             "Bedrock's address in the region",
-            "Address at which models `bedrock/…` are asked. Requests are signed with AWS's own variables, or what else AWS's SDK "
+            "Address at which models `bedrock/…` are asked. Requests are signed with AWS's own variables, or what else its SDK "
             "finds where the worker runs.",
         ),
         default="",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from os.path import commonprefix
 from typing import Any
 
 from temporalio.exceptions import ApplicationError
@@ -122,7 +121,9 @@ class Reflecting:
         if self._request.side_by_side < 2 or not is_marked_for_caches(place.provider, place.name):
             return ""
         beside = (self._request.model_copy(update={"batch_position": position}) for position in (0, 1))
-        return commonprefix([request_text(request, self._proposer, texts, material) for request in beside])
+        first, second = (request_text(request, self._proposer, texts, material) for request in beside)
+        pairs = zip(first, second, strict=False)
+        return first[: next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))]
 
     async def _answered(self, talk: Talk) -> ModelAnswer:
         """The answer to this request. One that an earlier proposal paid for is worth nothing new: the model is told so."""

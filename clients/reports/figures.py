@@ -38,7 +38,8 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Release", release_text(facts)),
         (
             "Spent",
-            f"{spend.cost:.4g}, {tokens_text(spend.tokens, facts.cached_tokens)}, {counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
+            f"{spend.cost:.4g}, {tokens_text(spend.tokens, facts.cached_tokens)}, "
+            f"{counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
         ),
         ("Prices", facts.versions.get("prices", "")),
         ("Counted", counted_text(facts)),

@@ -142,5 +142,3 @@ def _form(body: dict[str, Any]) -> dict[str, Any]:
         return {}
     schema = json.loads(held["structure"]["jsonSchema"]["schema"])
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "held", "schema": schema}}}
-
-

@@ -434,5 +434,7 @@ def dies(word: str) -> str:
 
 
 def pid_of(word: str) -> int:
-    """A tool that says in which process it runs."""
+    """A tool that says in which process it runs, or kills it."""
+    if word == "die":
+        os._exit(3)
     return os.getpid()

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import binascii
 import json
-import re
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -130,7 +129,8 @@ class BedrockConverse:
         if "cohere.embed" in model:
             groups = [texts[start : start + _MOST_COHERE_TEXTS] for start in range(0, len(texts), _MOST_COHERE_TEXTS)]
             requests: list[dict[str, Any]] = [
-                {"texts": group, "input_type": "clustering", "embedding_types": ["float"], "truncate": "END"} for group in groups
+                {"texts": group, "input_type": "clustering", "embedding_types": ["float"], "truncate": "END"}
+                for group in groups
             ]
         elif "amazon.titan-embed" in model:
             requests = [{"inputText": text} for text in texts]
@@ -206,7 +206,9 @@ class Bedrock:
             raise Unreachable(shorten(told, 300), billed="no") from None
         except (exceptions.BotoCoreError, exceptions.ClientError) as error:
             told = shorten(f"{self._url}: {error}", 300)
-            raise Refused(f"{told}; give the worker's environment credentials, as AWS_ACCESS_KEY_ID or AWS_PROFILE do") from None
+            raise Refused(
+                f"{told}; give the worker's environment credentials, as AWS_ACCESS_KEY_ID or AWS_PROFILE do"
+            ) from None
         raise AssertionError("boto3 sent a request by itself")
 
     def _made(self) -> Any:
@@ -284,9 +286,7 @@ def _think(model: str, effort: Any, held: dict[str, Any], own: dict[str, Any]) -
     if "openai." in model:
         own["reasoning_effort"] = effort
     elif "amazon." in model:
-        own["reasoningConfig"] = (
-            {"type": "disabled"} if effort == "none" else {"type": "enabled", "maxReasoningEffort": least}
-        )
+        own["reasoningConfig"] = {"type": "disabled"} if effort == "none" else {"type": "enabled", "maxReasoningEffort": least}
     else:
         if effort != "none":
             held["effort"] = least

@@ -60,7 +60,11 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 def environment(provider: str, endpoint: ModelEndpoint) -> dict[str, str]:
     """An operator whose endpoint of this provider is that one."""
     keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": KEY}
-    names = {"anthropic": "ANTHROPIC_BASE_URL", "google": "GOOGLE_GEMINI_BASE_URL", "bedrock": "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"}
+    names = {
+        "anthropic": "ANTHROPIC_BASE_URL",
+        "google": "GOOGLE_GEMINI_BASE_URL",
+        "bedrock": "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+    }
     if provider in names:
         return {**keys, "AWS_REGION": REGION, names[provider]: endpoint.url}
     return {**keys, "OPENAI_BASE_URL": f"{endpoint.url}/v1", MODEL_URLS: f"openai={endpoint.url}"}
@@ -624,7 +628,9 @@ async def test_the_check_tells_who_has_no_embeddings() -> None:
 
 
 async def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "OF_PROVIDERS", {"anthropic": "no_such_sdk", "google": "google.no_such_sdk", "bedrock": "no_such_sdk"})
+    monkeypatch.setattr(
+        extras, "OF_PROVIDERS", {"anthropic": "no_such_sdk", "google": "google.no_such_sdk", "bedrock": "no_such_sdk"}
+    )
     for provider in ("anthropic", "google", "bedrock"):
         [problem] = await check_endpoints(asked_of(f"{provider}/m"))
         assert problem.message.endswith(f"run where the workers run: pip install 'ratchet-optimizer[{provider}]'")

@@ -42,13 +42,19 @@ ANSWERS: dict[str, dict[str, Any]] = {
 STREAMS: dict[str, list[tuple[str, Any]]] = {
     "anthropic": [
         ("", {"type": "message_start", "message": {"usage": anthropic_usage(9, 1)}}),
-        ("", {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
+        (
+            "",
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
+        ),
         ("", {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "h"}}),
         ("", {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "m"}}),
         ("", {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": SEAL}}),
         ("", {"type": "content_block_start", "index": 1, "content_block": THINKING[1]}),
         ("", {"type": "content_block_start", "index": 2, "content_block": {**USE, "input": {}}}),
-        ("", {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": '{"at": "it"}'}}),
+        (
+            "",
+            {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": '{"at": "it"}'}},
+        ),
         ("", {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}}),
         ("", {"type": "message_stop"}),
     ],
@@ -82,7 +88,9 @@ SENT_BACK: dict[str, Any] = {
 
 async def next_turn(provider: str, answer: Any, *, streams: bool) -> dict[str, Any]:
     """What the model is sent after it called its tool."""
-    endpoint = ENDPOINTS[provider](events=answer) if streams else ENDPOINTS[provider](answering=lambda _: web.json_response(answer))
+    endpoint = (
+        ENDPOINTS[provider](events=answer) if streams else ENDPOINTS[provider](answering=lambda _: web.json_response(answer))
+    )
     async with served(endpoint):
         names = ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
         told = {**dict.fromkeys(names, endpoint.url), "OPENAI_BASE_URL": f"{endpoint.url}/v1", "AWS_REGION": REGION}

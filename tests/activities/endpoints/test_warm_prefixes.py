@@ -134,7 +134,11 @@ async def test_all_of_a_conversation_that_goes_on_is_kept() -> None:
     async with served(AnthropicEndpoint()) as endpoint:
         models = models_of(endpoint)
         given: dict[str, Any] = {"base_url": None, "parameters": {}, "stream": False, "timeout": 5.0, "prices": {}}
-        talk = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": LONG}, {"role": "user", "content": "And?"}]
+        talk = [
+            {"role": "user", "content": "Hello."},
+            {"role": "assistant", "content": LONG},
+            {"role": "user", "content": "And?"},
+        ]
         await models.ask(model="anthropic/simulated-echo", messages=talk, context=CallContext(), goes_on=True, **given)
         await models.close()
     *before, last = endpoint.bodies[0]["messages"]

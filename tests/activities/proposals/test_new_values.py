@@ -18,8 +18,8 @@ from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, r
 from clients.demo.model_server import SimulatedModel
 from ratchet import Record, Sample
 from tests.support import evaluation_plugins
-from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
 from tests.support.activity_attempts import activity_environment
+from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.model_endpoints import served
 from tests.support.suite_building import PLUGINS, plugin, suite

@@ -243,7 +243,8 @@ class TestVerdicts:
         assert trick not in system
         mark = user.split("<input-")[1][:8]
         assert user == (
-            f'The mark is {mark}.\n\n<input-{mark}>\n{{"q":"when?"}}\n</input-{mark}>\n\n<expected-{mark}>\nthe date\n</expected-{mark}>\n\n'
+            f"The mark is {mark}.\n\n"
+            f'<input-{mark}>\n{{"q":"when?"}}\n</input-{mark}>\n\n<expected-{mark}>\nthe date\n</expected-{mark}>\n\n'
             f"<answer-{mark}>\n{trick}\n</answer-{mark}>"
         )
         assert mark not in system, "the judge is told the same for every answer, so that a provider can keep it"

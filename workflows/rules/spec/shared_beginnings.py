@@ -10,7 +10,9 @@ from workflows.model.spec.targets.chat import ChatStep, Message
 from workflows.rules.overlay import Overlay
 
 _ANTHROPIC, _BEDROCK = "anthropic", "bedrock"
-_KEPT_BY_BEDROCK: Final = re.compile(r"anthropic\.claude-(?!v2|instant|3-(?:sonnet|haiku|opus)|3-5-sonnet-20240620)|amazon\.nova-")
+_KEPT_BY_BEDROCK: Final = re.compile(
+    r"anthropic\.claude-(?!v2|instant|3-(?:sonnet|haiku|opus)|3-5-sonnet-20240620)|amazon\.nova-"
+)
 
 SHORTEST_CHARACTERS: Final = 4096
 """Of a beginning that is worth it: no provider caches fewer than about a thousand tokens."""
