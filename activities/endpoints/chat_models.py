@@ -157,6 +157,7 @@ class ChatModels:
         """
         place = self.lists.model_place(model, base_url)
         connection = self._connection(place, model)
+        await connection.provider.prepare(connection.client)
         gate = self.gates.at(place.url, model)
 
         async def once() -> T:

@@ -110,10 +110,10 @@ def _thoughts(answer: Mapping[str, Any]) -> list[Any] | None:
     if not isinstance(found, Thoughts) or not found.parts:
         return None
     try:
-        kept: list[Any] = normalize(found.parts)
+        written = canonical_json(found.parts)
     except (NotCanonical, RecursionError):
         return None
-    return kept if len(canonical_json(kept)) <= LONGEST_THOUGHTS else None
+    return list(json.loads(written)) if len(written) <= LONGEST_THOUGHTS else None
 
 
 def refuse_errors(answer: Mapping[str, Any]) -> None:

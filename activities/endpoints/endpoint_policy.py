@@ -48,8 +48,8 @@ from workflows.model.spec.request import OptimizationRequest
 NO_KEY: Final = "no-key-for-this-endpoint"
 """What an endpoint on this machine is sent that was never given the key; servers without keys take anything."""
 
-SIGNED: Final = "signed-with-what-the-environment-has"
-"""What stands for a key where requests are signed instead."""
+SIGNED_FOR: Final = "signed for "
+"""What stands for a key where requests are signed instead, before the region that they are signed for."""
 
 NO_REGION: Final = "us-east-1"
 """The region of AWS where none is stated."""
@@ -102,6 +102,8 @@ DEFAULT_URLS: Final = {
 
 
 WITHOUT_EMBEDDINGS: Final = ("anthropic",)
+UNTAKEN_FILES: Final = {"google": ("image/gif",)}
+"""What providers lack that most have."""
 
 _REGION_IN_URL: Final = re.compile(r"https://bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws|api\.aws)[a-z.]*")
 
@@ -265,12 +267,16 @@ class OperatorLists:
         if provider == "google":
             return settings.google_url, settings.google_key or settings.gemini_key
         if provider == BEDROCK:
-            return settings.bedrock_url, SIGNED
+            return settings.bedrock_url, f"{SIGNED_FOR}{self._region or NO_REGION}"
         return settings.model_url, settings.model_key
+
+    @property
+    def _region(self) -> str:
+        return self._settings.aws_region or self._settings.aws_default_region
 
     def _default_url(self, provider: str) -> str:
         """Where a provider is asked of whose address nothing is stated."""
-        region = self._settings.aws_region or self._settings.aws_default_region
+        region = self._region
         if provider != BEDROCK or not region:
             return DEFAULT_URLS[provider]
         return f"https://bedrock-runtime.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"

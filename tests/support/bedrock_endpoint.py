@@ -16,8 +16,7 @@ KEY_ID, SECRET = "AKIAOFTESTS", "secret-of-4711-aws"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": KEY_ID,
     "AWS_SECRET_ACCESS_KEY": SECRET,
-    "AWS_REGION": REGION,
-    "AWS_DEFAULT_REGION": REGION,
+    "AWS_DEFAULT_REGION": "us-west-2",
     "AWS_CONFIG_FILE": "/dev/null",
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
     "AWS_EC2_METADATA_DISABLED": "true",
@@ -52,7 +51,10 @@ class BedrockEndpoint(ModelEndpoint):
         return {"model": request.match_info["model"], "messages": [*system, *turns], **_form(body)}
 
     def whole(self, said: str, read: int, written: int) -> dict[str, Any]:
-        content = [{"reasoningContent": {"reasoningText": {"text": "hm", "signature": "x"}}}, {"text": said}]
+        content: list[dict[str, Any]] = [
+            {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "x"}}},
+            {"text": said},
+        ]
         return converse(*content, read=read, written=written)
 
     def pieces(self, said: str, read: int, written: int) -> list[tuple[str, dict[str, Any]]]:
@@ -80,6 +82,9 @@ class BedrockEndpoint(ModelEndpoint):
         headers = {"x-amzn-errortype": f"{LABELS.get(label, label)}:http://internal.amazon.com/"}
         headers |= {"retry-after": "0.02"} if status in (429, 503) else {}
         return web.json_response({"message": message}, status=status, headers=headers)
+
+    def listing(self) -> dict[str, Any]:
+        return {}  # the models are listed elsewhere
 
 
 def converse(*content: dict[str, Any], stop: str = "end_turn", read: int = 100, written: int = 10) -> dict[str, Any]:

@@ -36,6 +36,10 @@ class Provider(Protocol):
         """Make the SDK's client of one endpoint. It retries nothing."""
         ...
 
+    async def prepare(self, client: Any) -> None:
+        """Do what takes long, and only once, before the first call is timed."""
+        ...
+
     async def whole(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
         """Ask once, and return the complete answer."""
         ...

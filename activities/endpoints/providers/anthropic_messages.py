@@ -68,6 +68,9 @@ class AnthropicMessages:
             open_telemetry=False,
         )
 
+    async def prepare(self, client: object) -> None:
+        return
+
     async def whole(self, client: anthropic.AsyncAnthropic, body: Mapping[str, Any]) -> dict[str, Any]:
         response = (await client.messages.with_raw_response.create(**_split(request_of(body)))).http_response
         return answer_of(parsed(response.content, response.headers.get("content-type", "")))
@@ -107,9 +110,11 @@ class AnthropicMessages:
 
 
 def _split(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The SDK's arguments. What has to be there goes by its name, all else into the body as it is."""
-    named = {name: request[name] for name in ("model", "messages", "max_tokens", "stream") if name in request}
-    return {**named, "extra_body": {name: value for name, value in request.items() if name not in named}}
+    """The SDK's arguments. What has to be there goes by its name, all else into the body as it is; so do messages, at each
+    part of which it would look by its type."""
+    named = {name: request[name] for name in ("model", "max_tokens", "stream") if name in request}
+    rest = {name: value for name, value in request.items() if name not in named}
+    return {**named, "messages": [], "extra_body": rest}
 
 
 def request_of(body: Mapping[str, Any]) -> dict[str, Any]:

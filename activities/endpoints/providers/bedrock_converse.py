@@ -16,13 +16,13 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import httpx2
 
 from activities.endpoints.chat_protocol import is_page, parsed
-from activities.endpoints.endpoint_policy import NO_REGION, region_in
+from activities.endpoints.endpoint_policy import SIGNED_FOR, region_in
 from activities.endpoints.model_faults import OVERLOAD, ModelRefusal
 from activities.endpoints.providers.message_parts import (
     FilePart,
@@ -101,7 +101,10 @@ class BedrockConverse:
     changes_no_request = True
 
     def client(self, url: str, key: str, http: httpx2.AsyncClient) -> Bedrock:
-        return Bedrock(url, http)
+        return Bedrock(url, region_in(url) or key.removeprefix(SIGNED_FOR), http)
+
+    async def prepare(self, client: Bedrock) -> None:
+        await client.prepare()
 
     async def whole(self, client: Bedrock, body: Mapping[str, Any]) -> dict[str, Any]:
         async with client.asked("converse", request_of(body)) as response:
@@ -156,12 +159,18 @@ class BedrockConverse:
 class Bedrock:
     """One endpoint. boto3's client is made with the first request, in a thread, as it reads files for a while."""
 
-    def __init__(self, url: str, http: httpx2.AsyncClient) -> None:
+    def __init__(self, url: str, region: str, http: httpx2.AsyncClient) -> None:
         self._url = url
+        self._region = region
         self._http = http
         self._client: Any = None
         self._making = threading.Lock()
         self._threads = ThreadPoolExecutor(PREPARING_THREADS, thread_name_prefix="bedrock")
+
+    async def prepare(self) -> None:
+        """Make boto3's client, unless that was done."""
+        if self._client is None:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._made)
 
     @asynccontextmanager
     async def asked(self, operation: str, request: Mapping[str, Any]) -> AsyncIterator[httpx2.Response]:
@@ -215,15 +224,25 @@ class Bedrock:
         with self._making:
             if self._client is None:
                 import boto3
+                import botocore.session
                 from botocore.config import Config
 
-                session = boto3.session.Session()
-                region = region_in(self._url) or session.region_name or NO_REGION
+                found = botocore.session.get_session()
+                found.register_component("data_loader", _loader())
+                session = boto3.session.Session(botocore_session=found)
                 config = Config(retries={"mode": "standard", "total_max_attempts": 1})
-                client = session.client(SERVICE, endpoint_url=self._url, region_name=region, config=config)
+                client = session.client(SERVICE, endpoint_url=self._url, region_name=self._region, config=config)
                 client.meta.events.register_last(f"before-send.{SERVICE}", _hand_out)
                 self._client = client
             return self._client
+
+
+@lru_cache(maxsize=1)
+def _loader() -> Any:
+    """What reads the descriptions of AWS's services, and keeps them: they take a third of a second."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
 
 
 def _hand_out(request: Any, **_: Any) -> None:
@@ -261,7 +280,7 @@ def request_of(body: Mapping[str, Any]) -> dict[str, Any]:
     held: dict[str, Any] = {}
     _think(body["model"], body.get("reasoning_effort"), held, own)
     schema, form = schema_of(body.get("response_format")), body.get("response_format")
-    if schema is not None:
+    if schema is not None and isinstance(form, Mapping):
         named = {"schema": json.dumps(schema), "name": form["json_schema"].get("name") or "answer"}
         held["textFormat"] = {"type": "json_schema", "structure": {"jsonSchema": named}}
     if form is not None and not is_json(form):

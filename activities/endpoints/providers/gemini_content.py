@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx2
 
 from activities.endpoints.chat_protocol import THOUGHTS, Thoughts, is_page, parsed
-from activities.endpoints.endpoint_policy import causes_of
+from activities.endpoints.endpoint_policy import UNTAKEN_FILES, causes_of
 from activities.endpoints.model_faults import OVERLOAD, ModelRefusal
 from activities.endpoints.providers.message_parts import (
     FilePart,
@@ -91,6 +91,9 @@ class GeminiContent:
                 base_url=address, api_version=version, headers={"Accept-Encoding": ENCODINGS}, httpx_async_client=http
             ),
         )
+
+    async def prepare(self, client: object) -> None:
+        return
 
     async def whole(self, client: genai.Client, body: Mapping[str, Any]) -> dict[str, Any]:
         response = await client.aio.models.generate_content(
@@ -266,6 +269,8 @@ def _part(part: Part) -> Any:
     match part:
         case str():
             return {"text": part}
+        case FilePart(media_type) if media_type in UNTAKEN_FILES["google"]:
+            raise NotSent(f"models google/… take no files of type {media_type}; give image/png")
         case FilePart(media_type, content):
             return {"inlineData": {"mimeType": media_type, "data": content}}
         case LinkPart(url):

@@ -291,6 +291,16 @@ async def test_what_bedrock_cannot_be_sent_is_never_sent(content: Any, told: str
     assert not endpoint.bodies
 
 
+async def test_a_picture_that_only_google_does_not_take_is_never_sent_there() -> None:
+    moving = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/gif;base64,aGk="}}]}]
+    for provider in PROTOCOLS:
+        async with asking(provider, answering=lambda _: web.json_response({})) as (endpoint, models):
+            with pytest.raises(NotSent if provider == "google" else CandidateFault, match="image/png|no choices"):
+                await ask(models, provider, moving)
+            assert bool(endpoint.bodies) == (provider != "google")
+            assert "aGk=" in str(endpoint.bodies) or provider == "google"
+
+
 async def test_a_signature_holds_for_names_with_every_character() -> None:
     arn = "arn:aws:bedrock:eu-central-1:1:inference-profile/eu.m-v1:0"
     async with asking("bedrock", named={arn: "simulated-echo"}) as (endpoint, models):

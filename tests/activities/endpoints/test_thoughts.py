@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ OPENING = [{"role": "user", "content": "Look."}]
 SEAL = "c2VhbA=="
 THINKING = [{"type": "thinking", "thinking": "hm", "signature": SEAL}, {"type": "redacted_thinking", "data": SEAL}]
 USE = {"type": "tool_use", "id": "x", "name": "look", "input": {"at": "it"}}
-REASONING = [
+REASONING: list[dict[str, Any]] = [
     {"reasoningContent": {"reasoningText": {"text": "hm", "signature": SEAL}}},
     {"reasoningContent": {"redactedContent": SEAL}},
 ]
@@ -70,7 +71,7 @@ STREAMS: dict[str, list[tuple[str, Any]]] = {
     ],
     "google": [("", ANSWERS["google"])],
 }
-ENDPOINTS: dict[str, type[ModelEndpoint]] = {
+ENDPOINTS: dict[str, Callable[..., ModelEndpoint]] = {
     "openai": OpenAiEndpoint,
     "anthropic": AnthropicEndpoint,
     "bedrock": BedrockEndpoint,
