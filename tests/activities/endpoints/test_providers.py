@@ -295,7 +295,7 @@ async def test_a_picture_that_only_google_does_not_take_is_never_sent_there() ->
     moving = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/gif;base64,aGk="}}]}]
     for provider in PROTOCOLS:
         async with asking(provider, answering=lambda _: web.json_response({})) as (endpoint, models):
-            with pytest.raises(NotSent if provider == "google" else CandidateFault, match="image/png|no choices"):
+            with pytest.raises(NotSent if provider == "google" else CandidateFault, match=r"image/png|no choices"):
                 await ask(models, provider, moving)
             assert bool(endpoint.bodies) == (provider != "google")
             assert "aGk=" in str(endpoint.bodies) or provider == "google"

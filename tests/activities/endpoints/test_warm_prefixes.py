@@ -15,7 +15,7 @@ from activities.endpoints.gate import Gates
 from activities.endpoints.retry_policy import Patience
 from activities.endpoints.warm_prefixes import LIFETIME_SECONDS, WarmPrefixes
 from activities.targets.faults import Unreachable
-from clients.checks.estimate import estimate
+from clients.checks.estimate import Estimate, estimate
 from clients.checks.findings import Checked
 from tests.support.allowed import lists_of
 from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
@@ -185,7 +185,7 @@ def test_what_all_samples_share_is_what_comes_before_the_first_that_shows_one(co
 
 
 def test_the_estimate_expects_them_from_the_cache() -> None:
-    def expected(system: str) -> float:
+    def expected(system: str, scorers: Any = None) -> Estimate:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": "{{input.q}}"}]
         asked = request(
             target={"kind": "chat", "model": "anthropic/m", "messages": messages},
@@ -193,9 +193,16 @@ def test_the_estimate_expects_them_from_the_cache() -> None:
             dataset={"items": [{"input": {"q": "1"}}], "splits": "none"},
             optimizer="none",
             stop={},
+            **({} if scorers is None else {"scorers": scorers, "objective": "tone"}),
         )
         costs = estimate(Checked(Path("spec.yaml"), request=asked, splits={"all": 1}))
         assert costs.cost is not None and costs.expected_cost is not None and costs.cost > costs.expected_cost
-        return costs.expected_cost
+        return costs
 
-    assert expected(LONG) < 0.5 * expected(LONG[:4000] + "{{input.q}}" + LONG[4000:])
+    kept, parted = expected(LONG), expected(LONG[:4000] + "{{input.q}}" + LONG[4000:])
+    assert kept.expected_cost is not None and parted.expected_cost is not None
+    assert kept.expected_cost < 0.5 * parted.expected_cost
+    assert kept.expected_cached_tokens == len(LONG) // 4 * (kept.calls or 0) > 0 == parted.expected_cached_tokens
+    assert kept.expected_saving == pytest.approx(kept.expected_cached_tokens * 9 / 1e6)
+    judged = expected("Be kind.", [{"kind": "rubric", "name": "tone", "model": "anthropic/m", "rubric": LONG}])
+    assert judged.expected_cached_tokens >= len(LONG) // 4 and judged.expected_saving > 0
