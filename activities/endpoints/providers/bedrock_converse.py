@@ -76,7 +76,7 @@ _DOCUMENTS: Final = {
 }
 _PLACE_OF_AN_OBJECT: Final = "s3Location"
 _CACHE_POINT: Final = {"type": "default"}
-_LONGEST_TITAN, _MOST_COHERE_TEXTS = 1, 96
+_MOST_COHERE_TEXTS: Final = 96
 
 
 class Answered(Exception):

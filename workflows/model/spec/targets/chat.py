@@ -77,8 +77,8 @@ class ChatStep(SpecPart):
 
 
 class ChatTarget(Target):
-    """A chat model of OpenAI, Anthropic, Google or Bedrock, or behind any OpenAI-compatible URL, or a chain of requests to several
-    (`steps`).
+    """A chat model of OpenAI, Anthropic, Google or Bedrock, or behind any OpenAI-compatible URL, or a chain of requests to
+    several (`steps`).
 
     Factors named like a request parameter (`model`, `temperature`, `top_p`, `max_tokens`, …) are sent as that parameter.
     A model cannot say which configuration it was asked with: Ratchet fills the messages itself, from the overlay that the
