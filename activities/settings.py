@@ -69,6 +69,7 @@ RATE_LIMITS: Final = "RATCHET_RATE_LIMITS"
 RETENTION: Final = "RATCHET_RETENTION"
 
 _SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_SECRETS: Final = ("AWS_BEARER_TOKEN_BEDROCK",)
 _ENCRYPTION_KEY: Final = re.compile(r"[A-Za-z0-9+/_-]{40,}=*")
 _PASSWORD: Final = re.compile(r"[a-z0-9+]+://[^/@:]*:([^/@]+)@")
 
@@ -119,13 +120,35 @@ class OperatorSettings:
         Variable("GOOGLE_GEMINI_BASE_URL", "worker", "Gemini's address", "Address at which models `google/…` are asked."),
         default="",
     )
+    bedrock_url: str = setting(
+        Variable(
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+            "worker",
+            "Bedrock's address in the region",
+            "Address at which models `bedrock/…` are asked. Requests are signed with AWS's own variables, or what else its SDK "
+            "finds where the worker runs.",
+        ),
+        default="",
+    )
+    bedrock_token: str = setting(
+        Variable("AWS_BEARER_TOKEN_BEDROCK", "worker", "", "Key of Bedrock's own, which takes the place of AWS's credentials.")
+    )
+    aws_region: str = setting(Variable("AWS_REGION", "worker", "", "Region of AWS in which models `bedrock/…` are asked."))
+    aws_default_region: str = setting(
+        Variable(
+            "AWS_DEFAULT_REGION",
+            "worker",
+            "`us-east-1`",
+            "The same by its other name; `AWS_REGION` wins where both are set.",
+        )
+    )
     model_urls: tuple[str, ...] = setting(
         Variable(
             MODEL_URLS,
             "worker",
             "none",
-            "Further origins that may be sent a key, separated by commas: OpenAI's, or with `anthropic=` or `google=` before "
-            "the origin that provider's. A spec's `base_url` elsewhere is refused.",
+            "Further origins that may be sent a key, separated by commas: OpenAI's, or with `anthropic=`, `google=` or "
+            "`bedrock=` before the origin that provider's. A spec's `base_url` elsewhere is refused.",
         ),
         default=(),
         read=read_entries,
@@ -390,7 +413,7 @@ class Settings:
 def secrets_in_environment(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Return the values of variables whose names say that they are secret, passwords in addresses, encryption keys, and what a
     collector is sent as its key."""
-    named = [value for name, value in environment.items() if name.upper().endswith(_SECRET_NAMES)]
+    named = [value for name, value in environment.items() if name.upper().endswith(_SECRET_NAMES) or name in _SECRETS]
     for name, headers in environment.items():
         if name.startswith("OTEL_") and name.endswith("_HEADERS"):
             given = [entry.partition("=")[2].strip() for entry in headers.split(",")]

@@ -42,6 +42,8 @@ class Optimization(Payload):
     """The last decided round; 0 is the baseline."""
     counts: Counts
     spend: Spend
+    cached_tokens: int = 0
+    """Of the tokens that were paid for, those that came from a provider's cache."""
     baseline_candidate_id: str | None
     baseline_score: float | None
     best_candidate_id: str | None

@@ -27,7 +27,7 @@ EXTRAS = {
     "run": ("engine", "encryption", "opentelemetry"),
     "full": (
         *("engine", "encryption", "opentelemetry", "http", "oidc", "mcp", "s3", "parquet", "text-metrics", "postgres"),
-        *("redis", "tokens", "search", "pandas", "anthropic", "google"),
+        *("redis", "tokens", "search", "pandas", "anthropic", "google", "bedrock"),
     ),
     "demo": ("engine", "embedded"),
     "dev": ("engine", "embedded", "http"),

@@ -54,6 +54,8 @@ class Output:
     scores: Mapping[str, Any] | None = None
     """Scores that the target gives itself, by name, for scorers of kind `reported`: numbers, or mappings with `value`, `passed`
     and `reason`."""
+    cached_tokens: int = 0
+    """Of the tokens, those that came from a provider's cache. They are shown; what they cost is part of `cost`."""
 
 
 class TryAgain(Exception):

@@ -38,8 +38,9 @@ class CalledPython:
         # Importing code that kills its process must not happen in this one, and code that runs elsewhere need not.
         elsewhere = isolate or tool.pool == "process"
         self._plugin: Plugin | None = None if elsewhere else tools.plugins.resolve(tool.ref, 0)
-        warm = tool.pool == "process" and (tools.plugins.of_program(tool.ref) or not isolate)
-        self._pool = tools.processes.of(tools.plugins, tool.ref, tool.processes, KIND) if warm else None
+        # A model calls its tools often: one that may kill its process gets a new one where it did, and not for each call.
+        here = tool.pool != "process" and tools.plugins.of_program(tool.ref)
+        self._pool = None if here else tools.processes.of(tools.plugins, tool.ref, tool.processes, KIND)
 
     @classmethod
     def of(cls, tool: Any, tools: TargetTools, *, isolate: bool) -> Self:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from activities.endpoints.call_context import KeptTurn
-from activities.endpoints.chat_protocol import ChatAnswer
+from activities.endpoints.chat_protocol import THOUGHTS, ChatAnswer
 from activities.targets.answers import LARGEST_TRACE
 from ratchet._formats.canonical import canonical_json
 from ratchet._text.placeholders import as_text
@@ -27,7 +27,15 @@ def content_of(answer: ChatAnswer) -> dict[str, Any]:
         "calls": [{"tool": call["name"], "arguments": call["arguments"]} for call in calls],
         "latency_ms": answer.latency_ms,
         "finish_reason": answer.finish_reason,
+        **counted_apart(answer),
+        **({THOUGHTS: answer.thoughts} if answer.thoughts else {}),
     }
+
+
+def counted_apart(answer: ChatAnswer) -> dict[str, int]:
+    """Tokens that came from a cache, and those that were thought and not said, where there were any."""
+    counts = {"cached_tokens": answer.cached, "reasoning_tokens": answer.reasoning}
+    return {name: count for name, count in counts.items() if count}
 
 
 def result_of(value: Any, latency_ms: float, longest: int) -> dict[str, Any]:
@@ -68,6 +76,11 @@ class Trajectory:
     @property
     def tokens(self) -> int:
         return sum(turn.tokens for turn in self.turns)
+
+    @property
+    def cached_tokens(self) -> int:
+        """Of the tokens, those that came from a provider's cache."""
+        return sum(turn.content.get("cached_tokens", 0) for turn in self.turns)
 
     @property
     def cost(self) -> float:
@@ -117,7 +130,8 @@ def _messages(place: int, turn: KeptTurn) -> Iterator[dict[str, Any]]:
         }
         for index, call in enumerate(calls)
     ]
-    yield {"role": "assistant", "content": content["said"], "tool_calls": made}
+    thoughts = {THOUGHTS: content[THOUGHTS]} if THOUGHTS in content else {}
+    yield {"role": "assistant", "content": content["said"], "tool_calls": made, **thoughts}
     for index, result in sorted(turn.results.items()):
         shown = f"error: {result['error']}" if "error" in result else as_text(result["result"])
         yield {"role": "tool", "tool_call_id": call_id(place, index), "content": shown}
@@ -135,6 +149,7 @@ def _arguments(given: Any) -> str:
 def _traced(turn: KeptTurn, longest: int) -> dict[str, Any]:
     content = turn.content
     took = {"tokens": turn.tokens, "cost": turn.cost, "latency_ms": content["latency_ms"]}
+    took |= {name: content[name] for name in ("cached_tokens", "reasoning_tokens") if name in content}
     if "user" in content:
         return {"user": cut(content["user"], longest), **took}
     calls = [

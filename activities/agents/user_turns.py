@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activities.agents.trajectory import Trajectory
+from activities.agents.trajectory import Trajectory, counted_apart
 from activities.targets.faults import NotSent
 from ratchet._formats.canonical import content_hash, derive_seed
 from ratchet._text.placeholders import Filling, as_text, whole_placeholder
@@ -86,7 +86,8 @@ def played_turn(answer: ChatAnswer) -> dict[str, Any]:
     value = answer.value
     words = as_text(value.get("content") or "" if isinstance(value, Mapping) else value)
     said = words.replace(END, "").strip()
-    return {"user": said, "ends": END in words or not said, "calls": [], "latency_ms": answer.latency_ms}
+    turn = {"user": said, "ends": END in words or not said, "calls": [], "latency_ms": answer.latency_ms}
+    return turn | counted_apart(answer)
 
 
 def _spoken(course: Trajectory) -> list[tuple[str, str]]:

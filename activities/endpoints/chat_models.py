@@ -36,7 +36,7 @@ from ratchet._formats.canonical import content_hash
 from workflows.model.failures import described, shorten
 from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import chat_bound
-from workflows.rules.spec.shared_beginnings import MARKED_FOR_CACHES, SHORTEST_CHARACTERS
+from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches
 
 CACHED_FOR_MINUTES: Final = {"type": "ephemeral"}
 
@@ -106,18 +106,22 @@ class ChatModels:
         prices: Mapping[str, Price],
         context: CallContext,
         shared: Callable[[], int] = lambda: 0,
+        goes_on: bool = False,
     ) -> ChatAnswer:
         """One answer, however often infrastructure has to be tried. `timeout` bounds each single call.
 
         `shared` says how many of the messages many requests begin with. Where the provider wants to be told what to keep in its
-        cache, it is told, and the first of these requests goes ahead.
+        cache, it is told, and the first of these requests goes ahead. The next request of a conversation that `goes_on` begins
+        with all of this one, which is then kept, too.
         """
         place = self.lists.model_place(model, base_url)
         prefix = None
-        if place.provider in MARKED_FOR_CACHES and is_worth_it(messages[: (alike := shared())]):
-            last = {**messages[alike - 1], "cache_control": CACHED_FOR_MINUTES}
-            messages = [*messages[: alike - 1], last, *messages[alike:]]
-            prefix = content_hash([place.url, place.name, messages[:alike], parameters.get("tools")])
+        if is_marked_for_caches(place.provider, place.name):
+            if is_worth_it(messages[: (alike := shared())]):
+                messages = marked(messages, alike)
+                prefix = content_hash([place.url, place.name, messages[:alike], parameters.get("tools")])
+            if goes_on and is_worth_it(messages):
+                messages = marked(messages, len(messages))
         body = {**held_to_schema(parameters), "model": place.name, "messages": messages}
 
         async def answered(client: Any) -> ChatAnswer:
@@ -153,6 +157,7 @@ class ChatModels:
         """
         place = self.lists.model_place(model, base_url)
         connection = self._connection(place, model)
+        await connection.provider.prepare(connection.client)
         gate = self.gates.at(place.url, model)
 
         async def once() -> T:
@@ -198,7 +203,7 @@ class ChatModels:
         at = (place.provider, place.url)
         if at not in self._connections:
             provider, key = provider_named(place.provider), self._key_for(place.url, model, place.provider)
-            http = http_client(follow_redirects=place.provider == OPENAI)
+            http = http_client(follow_redirects=place.provider == OPENAI, to_the_letter=provider.changes_no_request)
             self._connections[at] = Connection(provider, provider.client(place.url, key, http), key, http)
         return self._connections[at]
 
@@ -209,6 +214,11 @@ class ChatModels:
         except (NotListed, KeyMissing) as error:
             where = f"model {model!r}" if isinstance(error, NotListed) else f"model {model!r} at {url}"
             raise Refused(f"{where}: {error}") from None
+
+
+def marked(messages: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Messages of which the first ones are to be kept in the provider's cache."""
+    return [*messages[: count - 1], {**messages[count - 1], "cache_control": CACHED_FOR_MINUTES}, *messages[count:]]
 
 
 def is_worth_it(messages: Sequence[Mapping[str, Any]]) -> bool:

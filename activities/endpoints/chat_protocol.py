@@ -14,16 +14,31 @@ from typing import Any, NoReturn
 
 from activities.targets.answers import usable_value
 from activities.targets.faults import BROKEN_ANSWER, UNUSABLE, CandidateFault, Unreachable
-from ratchet._formats.canonical import normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
 from store.encoding import storable_text
 from workflows.model.failures import described, quoted, shorten
 from workflows.model.run.amounts import MOST_TOKENS
 from workflows.model.spec.prices import Price
 
 LONGEST_QUOTE = 200
+LONGEST_THOUGHTS = 1_000_000
+"""Characters that are kept of what a provider wants back."""
+
+THOUGHTS = "thoughts"
+"""Where messages have it."""
 MOST_TOOL_CALLS = 1_000
 _ENDED = "[DONE]"
 _PAGES = ("text/html", "application/xhtml+xml")
+
+
+@dataclass(frozen=True, slots=True)
+class Thoughts:
+    """What a model thought before it called tools, in its provider's own form: it wants it back with the next turn.
+
+    A provider puts it into an answer's message; no JSON of a stranger's can be one.
+    """
+
+    parts: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,8 @@ class ChatAnswer:
     """Of the tokens in, those that came from the provider's cache."""
     reasoning: int = 0
     """Of the tokens out, those that were thought and not said."""
+    thoughts: list[Any] | None = None
+    """What its provider wants back with the next turn of the conversation."""
 
 
 def parsed(text: bytes | str, content_type: str = "") -> dict[str, Any]:
@@ -81,8 +98,22 @@ def understood(answer: Mapping[str, Any], price: Price | None, latency_ms: float
             _part_of(usage, "prompt_tokens", "cached_tokens"),
             _part_of(usage, "completion_tokens", "reasoning_tokens"),
         )
-        return ChatAnswer(value, tokens, cost, latency_ms, ttft_ms, finish, split_of(usage), cached, reasoning)
+        return ChatAnswer(
+            value, tokens, cost, latency_ms, ttft_ms, finish, split_of(usage), cached, reasoning, _thoughts(answer)
+        )
     raise CandidateFault(shorten(why), tokens=tokens, cost=cost, latency_ms=latency_ms, kind=kind, billed="yes")
+
+
+def _thoughts(answer: Mapping[str, Any]) -> list[Any] | None:
+    """What is to be sent back, where it can be kept."""
+    found = answer["choices"][0]["message"].get(THOUGHTS)
+    if not isinstance(found, Thoughts) or not found.parts:
+        return None
+    try:
+        written = canonical_json(found.parts)
+    except (NotCanonical, RecursionError):
+        return None
+    return list(json.loads(written)) if len(written) <= LONGEST_THOUGHTS else None
 
 
 def refuse_errors(answer: Mapping[str, Any]) -> None:

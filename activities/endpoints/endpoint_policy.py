@@ -48,13 +48,19 @@ from workflows.model.spec.request import OptimizationRequest
 NO_KEY: Final = "no-key-for-this-endpoint"
 """What an endpoint on this machine is sent that was never given the key; servers without keys take anything."""
 
+SIGNED_FOR: Final = "signed for "
+"""What stands for a key where requests are signed instead, before the region that they are signed for."""
+
+NO_REGION: Final = "us-east-1"
+"""The region of AWS where none is stated."""
+
 LONGEST_RETRY_AFTER_SECONDS: Final = 3600.0
 """Whoever asks for more is asked again after this."""
 
 THROTTLING: Final = (429, 503, 529)
 """Statuses of an endpoint that has too much to do. Everybody who calls it goes slower."""
 
-TRANSIENT_BELOW_500: Final = (408, 409, 423, 425)
+TRANSIENT_BELOW_500: Final = (408, 409, 423, 424, 425)
 """Statuses that are tried again, like those from 500 on."""
 
 FOR_GOOD: Final = (401, 402, 403, 404, 405, 407, 410, 501)
@@ -70,14 +76,36 @@ _CODE_HASH = "[0-9a-f]{12}"
 OPENAI: Final = "openai"
 """Whoever is asked in OpenAI's protocol."""
 
-KEY_NAMES: Final = {OPENAI: "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
-URL_NAMES: Final = {OPENAI: "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL", "google": "GOOGLE_GEMINI_BASE_URL"}
+BEDROCK: Final = "bedrock"
+"""Whose requests are signed with AWS's credentials: no key is sent, and there is an address for each region."""
+
+KEY_NAMES: Final = {
+    OPENAI: "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "google": "GEMINI_API_KEY",
+    BEDROCK: "AWS_ACCESS_KEY_ID (or another of AWS's ways to give credentials)",
+}
+URL_NAMES: Final = {
+    OPENAI: "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "google": "GOOGLE_GEMINI_BASE_URL",
+    BEDROCK: "AWS_ENDPOINT_URL_BEDROCK_RUNTIME or AWS_REGION",
+}
 """By the provider, which is the prefix of its models' names, what its key and its address are called in the environment."""
 
-DEFAULT_URLS: Final = {OPENAI: DEFAULT_MODEL_URL, "anthropic": DEFAULT_ANTHROPIC_URL, "google": DEFAULT_GOOGLE_URL}
+DEFAULT_URLS: Final = {
+    OPENAI: DEFAULT_MODEL_URL,
+    "anthropic": DEFAULT_ANTHROPIC_URL,
+    "google": DEFAULT_GOOGLE_URL,
+    BEDROCK: f"https://bedrock-runtime.{NO_REGION}.amazonaws.com",
+}
 
 
 WITHOUT_EMBEDDINGS: Final = ("anthropic",)
+UNTAKEN_FILES: Final = {"google": ("image/gif",)}
+"""What providers lack that most have."""
+
+_REGION_IN_URL: Final = re.compile(r"https://bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws|api\.aws)[a-z.]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +147,12 @@ def address_of(url: str) -> tuple[str, int]:
     return host, _PORTS[parts.scheme] if port is None else port
 
 
+def region_in(url: str) -> str | None:
+    """The region of AWS that an address of Bedrock's names."""
+    found = _REGION_IN_URL.fullmatch(url.rstrip("/"))
+    return None if found is None else found[1]
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches what listens on a host."""
     name = host.strip("[]").lower().rstrip(".")
@@ -158,8 +192,9 @@ def fault_of_connection(error: BaseException, *, place: str) -> Unreachable:
 
 def _was_never_sent(error: BaseException) -> bool:
     from aiohttp import ClientConnectorError  # whoever only looks at lists need not load it
+    from httpx2 import ConnectError
 
-    return any(isinstance(one, ClientConnectorError | ConnectionRefusedError) for one in causes_of(error))
+    return any(isinstance(one, ClientConnectorError | ConnectError | ConnectionRefusedError) for one in causes_of(error))
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:
@@ -217,9 +252,9 @@ class OperatorLists:
         if provider not in DEFAULT_URLS or not name:
             return ModelPlace(OPENAI, self.model_url(given), model)
         stated, _ = self._of(provider)
-        url = (given or stated or DEFAULT_URLS[provider]).rstrip("/")
+        url = (given or stated or self._default_url(provider)).rstrip("/")
         if given is not None or provider == OPENAI:
-            is_theirs = origin_of(url) in {origin_of(DEFAULT_URLS[provider]), *self._own(provider)}
+            is_theirs = origin_of(url) in {origin_of(self._default_url(provider)), *self._own(provider)}
         else:  # an operator who sends all models elsewhere has to name the provider's address, too
             is_theirs = bool(stated) or origin_of(self._settings.model_url) == origin_of(DEFAULT_MODEL_URL)
         return ModelPlace(provider, url, name) if is_theirs else ModelPlace(OPENAI, self.model_url(given), model)
@@ -231,7 +266,20 @@ class OperatorLists:
             return settings.anthropic_url, settings.anthropic_key
         if provider == "google":
             return settings.google_url, settings.google_key or settings.gemini_key
+        if provider == BEDROCK:
+            return settings.bedrock_url, f"{SIGNED_FOR}{self._region or NO_REGION}"
         return settings.model_url, settings.model_key
+
+    @property
+    def _region(self) -> str:
+        return self._settings.aws_region or self._settings.aws_default_region
+
+    def _default_url(self, provider: str) -> str:
+        """Where a provider is asked of whose address nothing is stated."""
+        region = self._region
+        if provider != BEDROCK or not region:
+            return DEFAULT_URLS[provider]
+        return f"https://bedrock-runtime.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
 
     def _own(self, provider: str) -> set[str]:
         """Origins that are a provider's beside its own: the stated one, unless that is any endpoint like OpenAI's, and those
@@ -246,9 +294,8 @@ class OperatorLists:
         stated, key = self._of(provider)
         on_loopback = is_loopback(address_of(url)[0])
         listed = self._settings.model_urls if provider == OPENAI else ()
-        if origin_of(url) in {origin_of(stated or DEFAULT_URLS[provider]), *map(origin_of, listed), *self._own(provider)} - {
-            ""
-        }:
+        theirs = {origin_of(stated or self._default_url(provider)), *map(origin_of, listed), *self._own(provider)}
+        if origin_of(url) in theirs - {""}:
             if not key and not on_loopback:
                 raise KeyMissing(f"{KEY_NAMES[provider]} is not set in the worker's environment; set it")
             return key or NO_KEY
@@ -281,6 +328,11 @@ class OperatorLists:
     def has_http_token(self) -> bool:
         """Whether there is a token for HTTP targets."""
         return bool(self._settings.http_token)
+
+    @property
+    def has_bedrock_token(self) -> bool:
+        """Whether Bedrock is asked with a key of its own."""
+        return bool(self._settings.bedrock_token)
 
     def mcp_command(self, server: str) -> Sequence[str]:
         """The command of an MCP server over stdio, which only the operator says."""

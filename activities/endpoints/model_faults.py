@@ -23,8 +23,18 @@ from workflows.model.failures import shorten
 
 OUT_OF_MONEY: Final = frozenset(("insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "billing_error"))
 NO_SUCH_MODEL: Final = frozenset(("model_not_found", "invalid_model", "deployment_not_found"))
-OVERLOAD: Final = frozenset(("overloaded_error", "rate_limit_error", "RESOURCE_EXHAUSTED", "UNAVAILABLE"))
-NOT_FOR_THIS_KEY: Final = frozenset(("API_KEY_INVALID", "API_KEY_EXPIRED", "authentication_error", "FAILED_PRECONDITION"))
+OVERLOAD: Final = frozenset(
+    (
+        *("overloaded_error", "rate_limit_error", "RESOURCE_EXHAUSTED", "UNAVAILABLE"),
+        *("ThrottlingException", "ServiceUnavailableException", "ModelNotReadyException", "ServiceQuotaExceededException"),
+    )
+)
+NOT_FOR_THIS_KEY: Final = frozenset(
+    (
+        *("API_KEY_INVALID", "API_KEY_EXPIRED", "authentication_error", "FAILED_PRECONDITION"),
+        *("AccessDeniedException", "ExpiredTokenException", "IncompleteSignatureException", "UnrecognizedClientException"),
+    )
+)
 """What providers call their refusals, beside the status. Where it says more than the status does, it counts."""
 
 

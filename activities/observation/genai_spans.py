@@ -34,7 +34,7 @@ _PARAMETERS: Final = {
 }
 """Parameters of a request that are numbers, and what the conventions call them."""
 
-_PROVIDERS: Final = {"google": "gcp.gemini"}
+_PROVIDERS: Final = {"google": "gcp.gemini", "bedrock": "aws.bedrock"}
 """Those that the conventions call otherwise."""
 
 

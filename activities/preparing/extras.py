@@ -9,7 +9,7 @@ from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 
 SAMPLERS = ("optuna",)
 DISTRIBUTION = "ratchet-optimizer"
-OF_PROVIDERS = {"anthropic": "anthropic", "google": "google.genai"}
+OF_PROVIDERS = {"anthropic": "anthropic", "google": "google.genai", "bedrock": "boto3"}
 """What a provider of models needs beside the engine. The extra that brings it has the provider's name."""
 
 

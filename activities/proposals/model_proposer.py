@@ -35,6 +35,7 @@ from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.extensions.proposers import ModelProposer
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.prices import Price
+from workflows.rules.spec.shared_beginnings import is_marked_for_caches
 
 LONGEST_CALL = 240.0
 """Seconds for one answer of a model that writes proposals; they think longer than targets do."""
@@ -68,6 +69,8 @@ class Reflecting:
         self._budget_lease = budget_lease
         self._context = context
         self._files = files
+        self._beginning = ""
+        """What the requests begin with that are made side by side."""
         self.tokens = 0
         self.cost = 0.0
 
@@ -92,6 +95,7 @@ class Reflecting:
     async def _rewritten(self, texts: Mapping[str, str], material: Material) -> Found:
         """What the model makes of the texts. What it gets wrong to the last is for the validator to say."""
         talk: Talk = [{"role": "user", "content": request_text(self._request, self._proposer, texts, material)}]
+        self._beginning = self._shared_beginning(texts, material)
         tagged = asks_for_tags(template_of(self._request, self._proposer))
         found, problems = Found(), list[str]()
         for _ in range(1 + self._proposer.repairs):
@@ -110,6 +114,16 @@ class Reflecting:
         if usable:
             return found
         raise ApplicationError(f"LLM mutation failed: {problems[0]}", type=PROPOSER_FAILED, non_retryable=True)
+
+    def _shared_beginning(self, texts: Mapping[str, str], material: Material) -> str:
+        """What all requests for these texts begin with that the round makes, where the provider wants to be told."""
+        place = self._models.lists.model_place(self._proposer.model, self._proposer.base_url)
+        if self._request.side_by_side < 2 or not is_marked_for_caches(place.provider, place.name):
+            return ""
+        beside = (self._request.model_copy(update={"batch_position": position}) for position in (0, 1))
+        first, second = (request_text(request, self._proposer, texts, material) for request in beside)
+        pairs = zip(first, second, strict=False)
+        return first[: next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))]
 
     async def _answered(self, talk: Talk) -> ModelAnswer:
         """The answer to this request. One that an earlier proposal paid for is worth nothing new: the model is told so."""
@@ -142,6 +156,7 @@ class Reflecting:
             cut_off=answer.finish_reason == "length",
             tokens=answer.tokens,
             cost=answer.cost,
+            cached_tokens=answer.cached,
         )
         answers, run_id, budget_lease = self._answers, self._request.run_id, self._budget_lease
         if budget_lease is None:
@@ -152,16 +167,18 @@ class Reflecting:
         )
 
     async def _ask(self, talk: Talk) -> ChatAnswer:
+        asked = parted(talk, self._beginning)
         try:
             return await self._models.ask(
                 base_url=self._proposer.base_url,
                 model=self._proposer.model,
-                messages=self._files.sent(talk),
+                messages=self._files.sent(asked),
                 parameters=self._proposer.parameters,
                 stream=False,
                 timeout=LONGEST_CALL,
                 prices={model: Price.model_validate(price) for model, price in self._request.prices.items()},
                 context=self._context,
+                shared=lambda: 1 if self._beginning else 0,
             )
         except Refused as error:
             raise ApplicationError(f"LLM mutation failed: {error}", type=PERMANENT_TARGET_ERROR, non_retryable=True) from error
@@ -174,6 +191,15 @@ class Reflecting:
                 raise
             said_no = isinstance(error, CandidateFault) and error.billed == "no"
             raise ApplicationError(f"LLM mutation failed: {error}", type=PROPOSER_FAILED, non_retryable=said_no) from error
+
+
+def parted(talk: Talk, beginning: str) -> Talk:
+    """The talk with the beginning of its first message as a message of its own, which a provider can keep in its cache."""
+    first = talk[0]["content"]
+    rest = first[len(beginning) :] if beginning and first.startswith(beginning) else ""
+    if not rest.strip():
+        return talk
+    return [{**talk[0], "content": beginning}, {**talk[0], "content": rest}, *talk[1:]]
 
 
 def _correction(answer: str, problems: Sequence[str], texts: Mapping[str, str]) -> Talk:

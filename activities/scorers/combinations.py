@@ -32,4 +32,5 @@ def combined(scorer: CombinedScorer, members: Sequence[Member]) -> Grade:
         Score(scorer.score_name, value, reason=reason),
         tokens=sum(grade.tokens for _, grade in members),
         cost=math.fsum(grade.cost for _, grade in members),
+        cached_tokens=sum(grade.cached_tokens for _, grade in members),
     )

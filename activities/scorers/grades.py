@@ -28,6 +28,8 @@ class Grade:
     tokens: int = 0
     """What it took to find the score, which is part of what the answer took."""
     cost: float = 0.0
+    cached_tokens: int = 0
+    """Of the tokens, those that came from a provider's cache."""
 
     def details(self) -> dict[str, Any]:
         """What is kept of it beside its value."""
@@ -36,6 +38,8 @@ class Grade:
             details["labels"] = list(self.labels)
         if self.tokens or self.cost:
             details |= {"tokens": self.tokens, "cost": self.cost}
+        if self.cached_tokens:
+            details["cached_tokens"] = self.cached_tokens
         return details
 
 

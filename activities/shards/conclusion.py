@@ -118,7 +118,9 @@ class Concluding:
             duration_ms=_milliseconds_since(conclusion.started_at),
             unserved=(await self._store.served_times.run_clock(trial.run_id)).unserved,
         )
-        await self._store.trials.record(result, conclusion, tally.means, look, tally.states)
+        await self._store.trials.record(
+            result, conclusion, tally.means, look, tally.states, cached_tokens=tally.paid_cached_tokens
+        )
         return result
 
     async def lacks_only_scores(self, conclusion: Conclusion) -> bool:

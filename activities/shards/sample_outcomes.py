@@ -40,6 +40,7 @@ def output_of(kept: UnscoredAnswer) -> Output:
         latency_ms=kept.latency_ms,
         ttft_ms=kept.ttft_ms,
         trace=kept.trace,
+        cached_tokens=kept.cached_tokens,
     )
 
 
@@ -122,6 +123,8 @@ def answered_outcome(
         per_score={grade.score.name: grade.details() for grade in grades},
         scoring_tokens=sum(grade.tokens for grade in grades),
         scoring_cost=math.fsum(grade.cost for grade in grades),
+        cached_tokens=output.cached_tokens,
+        scoring_cached_tokens=sum(grade.cached_tokens for grade in grades),
         answer_id=pair.answer_id,
         echoed=output.overlay_hash is not None,
         was_kept=was_kept,

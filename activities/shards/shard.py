@@ -319,6 +319,7 @@ class ShardAtWork:
             trace=output.trace,
             printed=printed,
             echoed=output.overlay_hash is not None,
+            cached_tokens=output.cached_tokens,
         )
         self._commit(pair, kept, taken)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -27,6 +27,8 @@ from workflows.model.spec.targets.agent import AgentTarget
 from workflows.model.spec.targets.agent_tools import definitions_in
 from workflows.model.spec.targets.simulated_users import ScriptedUser
 from workflows.model.suite import EvaluationSuite
+from workflows.rules.overlay import Overlay
+from workflows.rules.spec.shared_beginnings import shared_messages
 from workflows.rules.spec.shown_examples import ShownExamples
 
 TOOLS = "tools"
@@ -99,7 +101,19 @@ class AgentAnswers:
         if not called:
             del parameters[TOOLS]
         stream = bool(parameters.pop("stream", target.stream))
-        return Asking(model, opening, parameters, stream, files, called, user, self._shared, self._suite, self._timeout)
+        return Asking(
+            model,
+            opening,
+            parameters,
+            stream,
+            files,
+            called,
+            user,
+            self._shared,
+            self._suite,
+            self._timeout,
+            alike=lambda: shared_messages(request, Overlay("", configuration)),
+        )
 
     async def _called(self, filling: Filling, configuration: Mapping[str, Any]) -> dict[str, OfferedTool]:
         """The tools by name. A factor `tools`, as a prompt with tools has, describes those that it names."""
@@ -139,6 +153,8 @@ class Asking:
     shared: TargetTools
     suite: EvaluationSuite
     timeout: float
+    alike: Callable[[], int]
+    """How many messages all conversations of a candidate begin with."""
 
 
 class Conversation:
@@ -190,7 +206,7 @@ class Conversation:
         """Ask the model once more."""
         asking = self._asking
         messages = asking.files.sent(self._course.messages())
-        answer = await self._asked(asking.model, messages, asking.parameters, stream=asking.stream)
+        answer = await self._asked(asking.model, messages, asking.parameters, stream=asking.stream, shared=asking.alike)
         turn = UnkeptTurn(content_of(answer), answer.tokens, answer.cost)
         goes_on = self._goes_on(turn) and self._reached(turn) is None
         return await self._keeper.keep(place, turn.content, turn.tokens, turn.cost, goes_on=goes_on)
@@ -212,7 +228,13 @@ class Conversation:
         return bool(turn.content["ends"])
 
     async def _asked(
-        self, model: str, messages: list[dict[str, Any]], parameters: Mapping[str, Any], *, stream: bool
+        self,
+        model: str,
+        messages: list[dict[str, Any]],
+        parameters: Mapping[str, Any],
+        *,
+        stream: bool,
+        shared: Callable[[], int] | None = None,
     ) -> ChatAnswer:
         """What a model answers, in the time that is left."""
         asking, left = self._asking, self._seconds_left()
@@ -226,6 +248,8 @@ class Conversation:
                 timeout=min(asking.timeout, left),
                 prices=asking.suite.prices,
                 context=self._context,
+                shared=shared or (lambda: 0),
+                goes_on=shared is not None,
             )
         except TookTooLong:
             if left < asking.timeout:
@@ -334,5 +358,12 @@ def _output(course: Trajectory, ended: str) -> Output:
     last = turns[-1].content.get("said") if turns and "user" not in turns[-1].content else None
     value = last if ended == ANSWERED and last is not None else course.said_last
     return output_from(
-        Output(value=value, tokens=course.tokens, cost=course.cost, latency_ms=course.latency_ms, trace=course.trace(ended))
+        Output(
+            value=value,
+            tokens=course.tokens,
+            cached_tokens=course.cached_tokens,
+            cost=course.cost,
+            latency_ms=course.latency_ms,
+            trace=course.trace(ended),
+        )
     )

@@ -15,7 +15,7 @@ from workflows.model.run.amounts import NOTHING, Amount
 from workflows.model.suite import UnscoredAnswer
 from workflows.rules.scoring.external_answers import bill_of
 
-KNOWN = ("value", "tokens", "cost", "latency_ms", "ttft_ms", "trace", "overlay_hash", "scores")
+KNOWN = ("value", "tokens", "cost", "latency_ms", "ttft_ms", "trace", "overlay_hash", "scores", "cached_tokens")
 
 
 class ToAnswer(Protocol):

@@ -58,6 +58,7 @@ def _read(returned: Any) -> Output:
         output,
         value=usable_value(output.value),
         tokens=_count(output.tokens),
+        cached_tokens=min(_count(output.cached_tokens), _count(output.tokens)),
         cost=_finite("cost", output.cost, MOST_COST) or 0.0,
         latency_ms=_finite("latency_ms", output.latency_ms, MOST_MILLISECONDS),
         ttft_ms=_finite("ttft_ms", output.ttft_ms, MOST_MILLISECONDS),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from activities.agents.trajectory import counted_apart
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatAnswer, ChatModels, held_to_schema
 from activities.endpoints.endpoint_policy import OPENAI
@@ -225,6 +226,7 @@ class ChatAnswers:
                 latency_ms=_latency(taken),
                 ttft_ms=None if last.ttft_ms is None else _latency(taken[:-1]) + last.ttft_ms,
                 trace={"steps": [_traced(step) for step in taken]},
+                cached_tokens=sum(step.answer.cached for step in taken),
             )
         )
 
@@ -256,14 +258,14 @@ def output_of_answer(answer: ChatAnswer) -> Output:
         latency_ms=answer.latency_ms,
         ttft_ms=answer.ttft_ms,
         trace=_told_beside(answer) or None,
+        cached_tokens=answer.cached,
     )
 
 
 def _told_beside(answer: ChatAnswer) -> dict[str, Any]:
     """What is worth telling of an answer beside what it says."""
     told: dict[str, Any] = {} if answer.finish_reason in (None, "stop") else {"finish_reason": answer.finish_reason}
-    counts = {"cached_tokens": answer.cached, "reasoning_tokens": answer.reasoning}
-    return told | {name: count for name, count in counts.items() if count}
+    return told | counted_apart(answer)
 
 
 def _traced(step: _Taken) -> dict[str, Any]:
@@ -276,6 +278,7 @@ def _traced(step: _Taken) -> dict[str, Any]:
         "cost": answer.cost,
         "latency_ms": answer.latency_ms,
         "finish_reason": answer.finish_reason,
+        **counted_apart(answer),
     }
 
 

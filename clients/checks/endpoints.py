@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from activities.endpoints.endpoint_policy import (
+    BEDROCK,
     KEY_NAMES,
     KEY_REFUSED,
     OPENAI,
+    UNTAKEN_FILES,
     URL_NAMES,
     WITHOUT_EMBEDDINGS,
     KeyMissing,
@@ -30,8 +32,10 @@ from activities.endpoints.endpoint_policy import (
 from activities.preparing.extras import missing_provider
 from activities.settings import HTTP_TOKEN, MODEL_URLS
 from clients.settings import operator_settings
+from ratchet._files import references_in
 from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.extensions.target_options import CalledPlace
+from workflows.model.spec.factors import ChoiceFactor
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.check import models_used, stated_model_url
 
@@ -61,7 +65,9 @@ async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = Tr
             place = lists.model_place(model, stated_model_url(request, where))
             places.setdefault((place.provider, place.url), []).append((where, place))
     found = await asyncio.gather(*(asyncio.to_thread(_check, models, lists) for models in places.values()))
-    elsewhere = await asyncio.to_thread(lambda: [*_of_target(request, lists), *_of_embeddings(request, lists)])
+    elsewhere = await asyncio.to_thread(
+        lambda: [*_of_target(request, lists), *_of_embeddings(request, lists), *_of_factor_files(request, lists)]
+    )
     return [*elsewhere, *(problem for problems in found for problem in problems)]
 
 
@@ -93,6 +99,24 @@ def _of_embeddings(request: OptimizationRequest, lists: OperatorLists) -> Iterat
             yield EndpointProblem(f"{place}.model: {told}", local=False)
 
 
+def untaken_files(request: OptimizationRequest, lists: OperatorLists) -> tuple[str, ...]:
+    """The media types of files that models of the target cannot be sent, although most others can."""
+    asked = [(where, model) for where, model in models_used(request) if where.startswith(("target", "configuration"))]
+    providers = {lists.model_place(model, stated_model_url(request, where)).provider for where, model in asked}
+    return tuple(dict.fromkeys(kind for provider in sorted(providers) for kind in UNTAKEN_FILES.get(provider, ())))
+
+
+def _of_factor_files(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
+    """A factor that is a file, or may be one, of a kind that the target's model cannot be sent."""
+    untaken = untaken_files(request, lists)
+    for name, factor in request.configuration.items() if untaken else ():
+        values = [factor.value, *(factor.choices if isinstance(factor, ChoiceFactor) else ())]
+        wrong = next((file for file in references_in(values) if file.media_type in untaken), None)
+        if wrong is not None:
+            told = f"a file is {wrong.media_type}, which the target's model cannot be sent; give image/png"
+            yield EndpointProblem(f"configuration.{name}: {told}", local=False)
+
+
 def _silent(place: CalledPlace) -> Iterator[EndpointProblem]:
     """A place where nobody listens. It is asked for nothing, and sent no token."""
     host, port = address_of(place.url)
@@ -120,6 +144,8 @@ def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[E
         return [EndpointProblem(f"{told}; set {url_name} to it, or add it to {MODEL_URLS}", local=True)]
     except KeyMissing:
         return [EndpointProblem(f"{where}: {url} needs a key, and {key_name} is not set; set it", local=True)]
+    if provider == BEDROCK:
+        return [*([] if lists.has_bedrock_token else _unsigned(where, url)), *_silent_model(where, url)]
     try:
         known = _listed_models(asked, host, key)
     except _Refused as error:
@@ -135,6 +161,27 @@ def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[E
         for place, model in models
         if model.name not in known
     ]
+
+
+def _unsigned(where: str, url: str) -> Iterator[EndpointProblem]:
+    """A place that takes signed requests only, while there is nothing here to sign with."""
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    try:
+        found, told = Session().get_credentials() is not None, "there are none"
+    except BotoCoreError as error:
+        found, told = False, str(error)
+    if not found:
+        yield EndpointProblem(f"{where}: {url} wants AWS's credentials, and {told}; set {KEY_NAMES[BEDROCK]}", local=True)
+
+
+def _silent_model(where: str, url: str) -> Iterator[EndpointProblem]:
+    try:
+        socket.create_connection(address_of(url), SECONDS_TO_ANSWER).close()
+    except OSError as error:
+        told = f"{where}: {url} cannot be reached: {error}; correct {URL_NAMES[BEDROCK]} (or base_url)"
+        yield EndpointProblem(told, local=True)
 
 
 class _Refused(Exception):

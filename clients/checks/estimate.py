@@ -23,7 +23,7 @@ from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
 from workflows.rules.overlay import Overlay
 from workflows.rules.spec.check import models_used
 from workflows.rules.spec.prompt_factors import template_of
-from workflows.rules.spec.shared_beginnings import MARKED_FOR_CACHES, SHORTEST_CHARACTERS, shared_messages
+from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches, shared_messages
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_OF_AN_ANSWER = 250
@@ -58,6 +58,10 @@ class Estimate:
     """At worst, never more than budget.cost. None when nothing is known to cost anything, or when it is unbounded."""
     expected_tokens: int | None
     expected_cost: float | None
+    expected_cached_tokens: int
+    """Of those expected, the ones that a provider's cache holds, since many requests begin with them."""
+    expected_saving: float
+    """What these cost less; the expected cost has it taken off."""
     costs_money: bool
     """Models with a price are called, or the target states what it costs."""
 
@@ -84,9 +88,14 @@ def estimate(checked: Checked) -> Estimate:
     if request.budget.samples:
         calls = min(calls, request.budget.samples) if calls is not None else request.budget.samples
     money = _costs_money(request)
-    found = Estimate(samples, calls_per_trial, trials, calls, None, None, None, None, money)
+    found = Estimate(samples, calls_per_trial, trials, calls, None, None, None, None, 0, 0.0, money)
     worst = _capped(request, _of_run(request, calls, trials, at_worst=True))
-    expected = _capped(request, _of_run(request, calls, trials, at_worst=False))
+    expected = _of_run(request, calls, trials, at_worst=False)
+    if expected is not None and calls is not None:
+        kept = total([*_kept_of_target(request), *_kept_of_judges(request)]).times(calls)
+        found = replace(found, expected_cached_tokens=kept.tokens, expected_saving=kept.cost if money else 0.0)
+        expected = replace(expected, cost=expected.cost - kept.cost)
+    expected = _capped(request, expected)
     return replace(
         found,
         tokens=None if worst is None else worst.tokens or None,
@@ -142,33 +151,56 @@ def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
     if not requests:
         yield NOTHING if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
         return
-    price = _dearest(request, ("target", "configuration"))
-    mode = request.execution.mode
-    if price is not None and (mode == "batch" or (mode == "auto" and not at_worst)):
-        price = price.in_batches
-    most_turns = request.target.most_turns
-    turns = most_turns if at_worst else min(most_turns, TURNS_OF_A_CONVERSATION)
+    price, turns = _price_of_target(request, at_worst), _turns(request, at_worst)
     for asked in requests:
         read, written = _prompt(request, at_worst) // len(requests) + 1, _answer(request, asked.parameters, at_worst)
         # Every turn is sent what was said before it.
-        amount = bound_of(turns * read + turns * (turns - 1) // 2 * written, turns * written, price)
-        saved = 0.0 if at_worst or price is None else _saved(asked, request, price)
-        yield replace(amount, cost=amount.cost - saved)
+        yield bound_of(turns * read + turns * (turns - 1) // 2 * written, turns * written, price)
 
 
-def _saved(asked: ChatStep, request: OptimizationRequest, price: Price) -> float:
-    """What a call costs less because a provider's cache holds the beginning of its request."""
-    if price.cached_input is None or not (asked.model or "").startswith(tuple(f"{name}/" for name in MARKED_FOR_CACHES)):
-        return 0.0
+def _price_of_target(request: OptimizationRequest, at_worst: bool) -> Price | None:
+    price, mode = _dearest(request, ("target", "configuration")), request.execution.mode
+    in_batches = mode == "batch" or (mode == "auto" and not at_worst)
+    return price.in_batches if price is not None and in_batches else price
+
+
+def _turns(request: OptimizationRequest, at_worst: bool) -> int:
+    most = request.target.most_turns
+    return most if at_worst else min(most, TURNS_OF_A_CONVERSATION)
+
+
+def _kept_of_target(request: OptimizationRequest) -> Iterator[Amount]:
+    """The tokens of a call that a provider's cache holds, and what they cost less."""
+    price, turns = _price_of_target(request, at_worst=False), _turns(request, at_worst=False)
+    for asked in request.target.requests:
+        yield _kept(asked.model or "", turns, _characters_alike(asked, request), price)
+
+
+def _kept_of_judges(request: OptimizationRequest) -> Iterator[Amount]:
+    """The same of judges, which are shown their rubric each time."""
+    for _, scorer in placed_scorers(request.scorers):
+        asked = scorer.asked_model
+        if asked is not None and asked.parameters is not None:
+            yield _kept(asked.model, 1, len(asked.shown), request.prices.get(asked.model))
+
+
+def _kept(name: str, times: int, characters: int, price: Price | None) -> Amount:
+    provider, _, model = name.partition("/")
+    if characters < SHORTEST_CHARACTERS or not is_marked_for_caches(provider, model):
+        return NOTHING
+    tokens = times * (characters // CHARACTERS_PER_TOKEN)
+    cheaper = 0.0 if price is None or price.cached_input is None else price.input - price.cached_input
+    return Amount(tokens=tokens, cost=tokens * cheaper / 1_000_000)
+
+
+def _characters_alike(asked: ChatStep, request: OptimizationRequest) -> int:
+    """How long the beginning is that all requests of a candidate share."""
     alike = asked.messages[: shared_messages(asked, Overlay("", request.baseline, template_of(request)))]
     try:
         texts = [as_text(fill(entry.content, request.baseline, {})) for entry in alike if isinstance(entry, Message)]
     except Unfillable:  # a prompt that is rendered only when the run goes on
-        return 0.0
-    characters = sum(map(len, texts))
-    if characters < SHORTEST_CHARACTERS:
-        return 0.0
-    return characters // CHARACTERS_PER_TOKEN * (price.input - price.cached_input) / 1_000_000
+        return 0
+    return sum(map(len, texts))
 
 
 def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:

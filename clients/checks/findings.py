@@ -18,7 +18,7 @@ from activities.preparing.default_prices import NO_PRICES, DefaultPrices, defaul
 from activities.preparing.extras import missing_extras
 from activities.preparing.factor_files import FactorFiles
 from clients.checks.copies import Members
-from clients.checks.endpoints import check_endpoints
+from clients.checks.endpoints import check_endpoints, untaken_files
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
 from clients.checks.plugin_inspection import Inspection, plugin_uses
 from clients.checks.small_splits import too_small_splits
@@ -297,7 +297,9 @@ class _TakenFiles:
 
     def __init__(self, request: OptimizationRequest) -> None:
         self.findings: list[str] = []
-        self._taken = request.target.taken_files
+        taken = request.target.taken_files
+        untaken = untaken_files(request, OperatorLists(operator_settings())) if taken else ()
+        self._taken = None if taken is None else tuple(kind for kind in taken if kind not in untaken)
         self._field = request.dataset.given_at
 
     def look(self, where: str, item: Item, _row: SampleRow) -> None:

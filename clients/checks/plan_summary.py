@@ -103,6 +103,9 @@ def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[
     }
     if costs.expected_tokens:
         rows["Tokens"] = f"about {costs.expected_tokens:,} expected, {costs.tokens or 0:,} at worst"
+    if costs.expected_cached_tokens:
+        saving = f", which saves about {costs.expected_saving:.2f}" if costs.expected_saving else ""
+        rows["Caches"] = f"hold about {costs.expected_cached_tokens:,} of the tokens expected{saving}"
     if costs.costs_money:
         rows["Cost"] = _cost(costs, request.budget.cost)
     if checked.default_prices.source is not None:

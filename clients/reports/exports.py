@@ -20,6 +20,7 @@ from store.read.rows.trial_rows import Trial
 COLUMNS: Final = (
     "optimization_id", "candidate_id", "purpose", "round", "split", "item_id", "replicate", "status", "passed", "score_name",
     "score", "tokens", "cost", "latency_ms", "ttft_ms", "error", "feedback", "input", "expected", "output", "reused_from",
+    "cached_tokens",
 )  # fmt: skip
 PAGE: Final = 500
 _FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]")
@@ -56,6 +57,7 @@ def _scores(trial: Trial, item: ItemRow) -> list[list[Any]]:
     before += [item.item_id, item.replicate, item.status, item.passed]
     after: list[Any] = [item.tokens, item.cost, item.latency_ms, item.ttft_ms, item.error, item.feedback]
     after += [json_text(item.input), json_text(item.expected), json_text(item.output), item.reused_from]
+    after.append(item.cached_tokens)
     scores: list[tuple[str, float | None]] = [*item.scores.items()] or [("", None)]
     return [[*before, name, score, *after] for name, score in scores]
 

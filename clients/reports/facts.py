@@ -201,6 +201,8 @@ class RunFacts(Payload):
     rejections: tuple[Rejection, ...] = ()
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
+    cached_tokens: int = 0
+    """Of the tokens that were paid for, those that came from a provider's cache."""
     lost: Unanswered = Field(default_factory=Unanswered)
     """What may have been paid for calls that gave no answer."""
     answers: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clients.reports.comparisons.score_differences import error_rate_text
 from clients.reports.compressions import compression_text
 from clients.reports.facts import RunFacts, treatment
-from clients.reports.formatting import counted, duration_text, objective_text
+from clients.reports.formatting import counted, duration_text, objective_text, tokens_text
 from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.release_outcome import release_text
 from clients.reports.removal_notes import hold_text, removal_text
@@ -38,7 +38,8 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Release", release_text(facts)),
         (
             "Spent",
-            f"{spend.cost:.4g}, {spend.tokens:,} tokens, {counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
+            f"{spend.cost:.4g}, {tokens_text(spend.tokens, facts.cached_tokens)}, "
+            f"{counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
         ),
         ("Prices", facts.versions.get("prices", "")),
         ("Counted", counted_text(facts)),

@@ -62,6 +62,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else noun + 's'}"
 
 
+def tokens_text(tokens: int, cached: int) -> str:
+    """`12,400 tokens (3,000 from a cache)`"""
+    return f"{tokens:,} tokens{cached_text(cached)}"
+
+
+def cached_text(cached: int) -> str:
+    """Tell the tokens that came from a provider's cache, behind all tokens; nothing where none did."""
+    return f" ({cached:,} from a cache)" if cached else ""
+
+
 def signed(difference: float, decimals: int = DECIMALS) -> str:
     """A score's difference, always with its sign."""
     text = score_text(difference, decimals)

@@ -43,6 +43,7 @@ def facts_of(report: RunReport) -> RunFacts:
         rejections=tuple(Rejection.model_validate(row.model_dump()) for row in report.rejections),
         counts=run.counts,
         spend=run.spend,
+        cached_tokens=run.cached_tokens,
         lost=run.lost,
         answers=sum(trial.summary.total for trial in report.trials),
         reused=sum(trial.reused_samples for trial in report.trials),

@@ -20,7 +20,8 @@ from store.write.served_times import STOOD_STILL
 _RUN = f"""
     r.run_id, r.name, r.use_case, r.experiment, r.status, r.stop_reason, r.message, r.optimizer, r.objective, r.direction,
     r.round, r.proposed, r.completed, r.failed, r.rejected, r.stopped, r.paid_trials, r.paid_samples, r.paid_tokens,
-    r.paid_cost, r.baseline_candidate_id, r.baseline_score, r.best_candidate_id, r.best_score, r.started_at, r.updated_at,
+    r.paid_cost, r.cached_tokens,
+    r.baseline_candidate_id, r.baseline_score, r.best_candidate_id, r.best_score, r.started_at, r.updated_at,
     r.finished_at, {STOOD_STILL} AS stood_still_seconds,
     (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running,
     r.result -> 'confirmation' AS confirmation,

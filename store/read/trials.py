@@ -15,7 +15,7 @@ TRIAL = """
     t.run_id, t.trial_id, t.candidate_id, t.purpose, t.config_hash, t.round, t.index, c.parent_candidate_ids, c.rationale,
     c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
-    t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
+    t.paid_samples, t.paid_tokens, t.paid_cost, t.cached_tokens, t.duration_ms, t.started_at, t.finished_at, t.errors,
     t.part, t.first_sample, (SELECT s.samples FROM suites s WHERE s.run_id = t.run_id AND s.split = t.split) AS split_samples,
     t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.team_rest, t.score_low, t.score_high,
     coalesce(t.experiment_id, t.trial_id) AS experiment_id,
@@ -114,7 +114,7 @@ class TrialReader:
                 f"""
                 SELECT drawn.position, o.replicate, s.item_id, s.item_hash, s.input, s.expected, s.weight, s.tags, o.status,
                        o.passed, o.scores, coalesce(o.score_details, '{{}}') AS score_details, o.output, o.error, o.feedback,
-                       o.tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, o.reused_from, o.created_at,
+                       o.tokens, o.cached_tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, o.reused_from, o.created_at,
                        o.printed, o.echoed, o.texts_removed
                 {_ANSWERS} ORDER BY drawn.position, o.replicate OFFSET $9 LIMIT $10
                 """,

@@ -233,19 +233,20 @@ _NEW_ANSWERS = """
         SELECT FROM runs WHERE run_id = $4 FOR KEY SHARE
     ), stored AS (
         INSERT INTO answers (config_hash, target, run_id, trial_id, answer_id, item_hash, replicate, status, output, error,
-                             error_class, tokens, cost, latency_ms, ttft_ms, trace, printed, echoed)
+                             error_class, tokens, cost, latency_ms, ttft_ms, trace, printed, echoed, cached_tokens)
         SELECT $1, $2, $4, $5, given.*
         FROM alive, unnest($6::bigint[], $7::text[], $8::int[], $9::text[], $10::json[], $11::text[], $12::text[],
                            $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[], $18::text[],
-                           $19::bool[]) AS given
+                           $19::bool[], $20::bigint[]) AS given
         ON CONFLICT DO NOTHING RETURNING answer_id
     ), scored AS (
-    INSERT INTO scores (answer_id, scorer, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed)
+    INSERT INTO scores (answer_id, scorer, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed,
+                        cached_tokens)
     SELECT answer_id, $3, given.passed, given.scores, given.details, given.feedback, given.fault, given.error,
-           given.error_class, given.tokens, given.cost, given.printed
-    FROM unnest($20::bigint[], $21::bool[], $22::jsonb[], $23::jsonb[], $24::text[], $25::text[], $26::text[],
-                $27::text[], $28::bigint[], $29::float8[], $30::text[])
-        AS given (answer_id, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed)
+           given.error_class, given.tokens, given.cost, given.printed, given.cached_tokens
+    FROM unnest($21::bigint[], $22::bool[], $23::jsonb[], $24::jsonb[], $25::text[], $26::text[], $27::text[],
+                $28::text[], $29::bigint[], $30::float8[], $31::text[], $32::bigint[])
+        AS given (answer_id, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed, cached_tokens)
     JOIN stored USING (answer_id)
     ON CONFLICT DO NOTHING
     )
@@ -259,13 +260,14 @@ _SCORES_OF_KEPT_ANSWERS = """
         SELECT FROM runs WHERE run_id = $4 FOR KEY SHARE
     )
     INSERT INTO scores (answer_id, scorer, scored_by, passed, scores, details, feedback, fault, error, error_class, tokens,
-                        cost, printed)
+                        cost, printed, cached_tokens)
     SELECT a.answer_id, $3, CASE WHEN a.trial_id <> $5 OR a.reused_from IS NOT NULL THEN $5 END, given.passed, given.scores,
-           given.details, given.feedback, given.fault, given.error, given.error_class, given.tokens, given.cost, given.printed
+           given.details, given.feedback, given.fault, given.error, given.error_class, given.tokens, given.cost, given.printed,
+           given.cached_tokens
     FROM alive, unnest($6::bigint[], $7::bool[], $8::jsonb[], $9::jsonb[], $10::text[], $11::text[], $12::text[], $13::text[],
-                       $14::bigint[], $15::float8[], $16::text[], $17::text[], $18::int[])
-        AS given (answer_id, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed, item_hash,
-                  replicate)
+                       $14::bigint[], $15::float8[], $16::text[], $17::bigint[], $18::text[], $19::int[])
+        AS given (answer_id, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed,
+                  cached_tokens, item_hash, replicate)
     JOIN answers a ON a.config_hash = $1 AND a.target = $2 AND a.run_id = $4 AND a.item_hash = given.item_hash
         AND a.replicate = given.replicate AND a.answer_id = given.answer_id
     ON CONFLICT DO NOTHING
@@ -303,6 +305,7 @@ def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer], contents: Conte
         [contents.optional_json(answer.trace) for answer in new],
         [contents.optional_text(answer.printed) for answer in new],
         [answer.echoed or None for answer in new],
+        [answer.cached_tokens or None for answer in new],
     ]
 
 
@@ -320,6 +323,7 @@ def _columns_of_scores(scored: Sequence[Outcome], contents: Contents) -> list[li
         [outcome.scoring_tokens or None for outcome in scored],
         [outcome.scoring_cost or None for outcome in scored],
         [contents.optional_text(outcome.scorers_printed) for outcome in scored],
+        [outcome.scoring_cached_tokens or None for outcome in scored],
     ]
 
 

@@ -83,6 +83,8 @@ class ModelAnswer:
     """It ended before the model had finished."""
     tokens: int
     cost: float
+    cached_tokens: int = 0
+    """Of the tokens, those that came from the provider's cache."""
 
 
 class ModelAnswers:
@@ -104,8 +106,9 @@ class ModelAnswers:
             await lock_run(connection, run_id)
             new = await connection.fetchval(
                 """
-                INSERT INTO model_answers (run_id, request_hash, round, index, answer, cut_off, tokens, cost)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING true
+                INSERT INTO model_answers (run_id, request_hash, round, index, answer, cut_off, tokens, cost,
+                                           cached_tokens)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING true
                 """,
                 run_id,
                 request_hash,
@@ -115,15 +118,18 @@ class ModelAnswers:
                 answer.cut_off,
                 answer.tokens,
                 answer.cost,
+                answer.cached_tokens or None,
             )
             if new and lease is None:
                 await spend_unmetered(connection, run_id, Amount(tokens=answer.tokens, cost=answer.cost))
             if new:
                 await connection.execute(
-                    "UPDATE runs SET paid_tokens = paid_tokens + $2, paid_cost = paid_cost + $3 WHERE run_id = $1",
+                    "UPDATE runs SET paid_tokens = paid_tokens + $2, paid_cost = paid_cost + $3,"
+                    " cached_tokens = cached_tokens + $4 WHERE run_id = $1",
                     run_id,
                     answer.tokens,
                     answer.cost,
+                    answer.cached_tokens,
                 )
             if lease is not None:
                 await write_balance(connection, *lease)

@@ -24,7 +24,7 @@ async def copy_from_other_runs(connection: Connection, shard: ShardInput, suite:
                 CROSS JOIN generate_series($8::int, $8::int + $9::int - 1) AS wanted (replicate)
                 CROSS JOIN LATERAL (
                     SELECT other.*, s.scorer, s.passed, s.scores, s.details, s.feedback, s.tokens AS scoring_tokens,
-                           s.cost AS scoring_cost, s.printed AS scorers_printed
+                           s.cost AS scoring_cost, s.printed AS scorers_printed, s.cached_tokens AS scoring_cached_tokens
                     FROM answers other
                     LEFT JOIN LATERAL (
                         SELECT * FROM scores
@@ -52,16 +52,16 @@ async def copy_from_other_runs(connection: Connection, shard: ShardInput, suite:
         ), copied AS (
             INSERT INTO answers (answer_id, tokens, cost, latency_ms, ttft_ms, replicate, config_hash, target, run_id,
                                  item_hash, trial_id, reused_from, status, output, error, error_class, trace, printed,
-                                 echoed)
+                                 echoed, cached_tokens)
             SELECT copy_id, tokens, cost, latency_ms, ttft_ms, replicate, $3, $4, $1, item_hash,
                    $10, coalesce(reused_from, run_id), status, output, error, error_class, trace, printed,
-                   echoed
+                   echoed, cached_tokens
             FROM source
             ON CONFLICT DO NOTHING RETURNING answer_id
         )
-        INSERT INTO scores (answer_id, tokens, cost, passed, scorer, scores, details, feedback, printed)
+        INSERT INTO scores (answer_id, tokens, cost, passed, scorer, scores, details, feedback, printed, cached_tokens)
         SELECT copy_id, scoring_tokens, scoring_cost, coalesce((details -> $13 ->> 'passed')::bool, passed), $5, scores,
-               details, feedback, scorers_printed
+               details, feedback, scorers_printed, scoring_cached_tokens
         FROM source WHERE scorer IS NOT NULL AND copy_id IN (SELECT answer_id FROM copied)
         """,
         shard.run_id,

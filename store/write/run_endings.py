@@ -171,10 +171,11 @@ async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
             SELECT t.candidate_id, t.purpose, t.part, paid.* FROM trials t JOIN suites suite USING (run_id, split)
             CROSS JOIN LATERAL (
                 SELECT count(*) AS samples, coalesce(sum(o.tokens + coalesce(s.tokens, 0)), 0)::bigint AS tokens,
-                       coalesce(sum(o.cost + coalesce(s.cost, 0)), 0) AS cost
+                       coalesce(sum(o.cost + coalesce(s.cost, 0)), 0) AS cost,
+                       coalesce(sum(coalesce(o.cached_tokens, 0) + coalesce(s.cached_tokens, 0)), 0)::bigint AS cached
                 FROM answers o
                 LEFT JOIN LATERAL (
-                    SELECT tokens, cost FROM scores
+                    SELECT tokens, cost, cached_tokens FROM scores
                     WHERE scores.answer_id = o.answer_id AND scores.scorer = suite.scorer
                     OFFSET 0
                 ) s ON true
@@ -184,12 +185,12 @@ async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
             WHERE t.run_id = $1 AND t.status = 'running'
         )
         UPDATE trials SET status = 'cancelled', finished_at = now(), error = $2, paid_samples = given.samples,
-                          paid_tokens = given.tokens, paid_cost = given.cost
+                          paid_tokens = given.tokens, paid_cost = given.cost, cached_tokens = given.cached
         FROM given
         WHERE trials.run_id = $1 AND trials.candidate_id = given.candidate_id AND trials.purpose = given.purpose
           AND trials.part = given.part
         RETURNING trials.candidate_id, trial_id, trials.purpose, round, index, status, score, trials.part, trials.samples,
-                  paid_samples, paid_tokens, paid_cost
+                  paid_samples, paid_tokens, paid_cost, cached_tokens
         """,
         run_id,
         CUT_OFF,
@@ -198,11 +199,12 @@ async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
         return []
     await connection.execute(
         "UPDATE runs SET stopped = stopped + $2, paid_trials = paid_trials + $3, paid_samples = paid_samples + $4,"
-        " paid_tokens = paid_tokens + $5, paid_cost = paid_cost + $6 WHERE run_id = $1",
+        " paid_tokens = paid_tokens + $5, paid_cost = paid_cost + $6, cached_tokens = cached_tokens + $7 WHERE run_id = $1",
         run_id,
         sum(row["purpose"] in SEARCHING for row in cut_off),
         len(cut_off),
         *(sum(row[f"paid_{name}"] for row in cut_off) for name in ("samples", "tokens", "cost")),
+        sum(row["cached_tokens"] for row in cut_off),
     )
     return [_cut_off_event(dict(row)) for row in cut_off]
 

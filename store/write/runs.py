@@ -91,7 +91,7 @@ class Runs:
                     baseline_config_hash = excluded.baseline_config_hash, baseline_candidate_id = NULL, baseline_score = NULL,
                     plan = excluded.plan, noise = NULL, first_look = NULL, best_candidate_id = NULL, best_score = NULL,
                     round = 0, proposed = 0, rejected = 0, completed = 0, failed = 0, stopped = 0,
-                    paid_trials = 0, paid_samples = 0, paid_tokens = 0, paid_cost = 0, limits = '{}',
+                    paid_trials = 0, paid_samples = 0, paid_tokens = 0, paid_cost = 0, cached_tokens = 0, limits = '{}',
                     task_queue = excluded.task_queue, versions = excluded.versions, spec = excluded.spec, result = NULL,
                     started_at = excluded.started_at, updated_at = now(), finished_at = NULL, clock = '{}',
                     execution_id = excluded.execution_id, namespace_id = excluded.namespace_id,

@@ -56,6 +56,8 @@ class Trials:
         sample_means: Sequence[float | None],
         look: FirstLook | None = None,
         sample_states: Sequence[int | None] | None = None,
+        *,
+        cached_tokens: int = 0,
     ) -> None:
         """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
         interval = await _interval_of(result.objective_score, sample_means)
@@ -63,7 +65,7 @@ class Trials:
             trial = conclusion.trial
             run = await lock_run(connection, trial.run_id)
             before = await connection.fetchrow(
-                "SELECT status, score, coverage, total, paid_samples, paid_tokens, paid_cost FROM trials"
+                "SELECT status, score, coverage, total, paid_samples, paid_tokens, paid_cost, cached_tokens FROM trials"
                 " WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $4",
                 trial.run_id,
                 trial.candidate.candidate_id,
@@ -78,13 +80,14 @@ class Trials:
                 result.paid_samples,
                 result.paid_tokens,
                 result.paid_cost,
+                cached_tokens,
             )
             if before is None:
                 await _insert_trial(connection, trial)
             elif tuple(before) == after:
                 return
             counted = before["status"] if before is not None and before["status"] != "running" else None
-            await _end_trial(connection, result, conclusion, sample_means, sample_states, interval)
+            await _end_trial(connection, result, conclusion, sample_means, sample_states, interval, cached_tokens)
             await connection.execute(
                 """
                 WITH unmetered AS (
@@ -100,6 +103,7 @@ class Trials:
                 UPDATE runs SET
                     completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
                     paid_samples = paid_samples + $6, paid_tokens = paid_tokens + $7, paid_cost = paid_cost + $8,
+                    cached_tokens = cached_tokens + $15,
                     baseline_candidate_id = CASE WHEN $9 THEN $10 ELSE baseline_candidate_id END,
                     baseline_score = CASE WHEN $9 THEN $11 ELSE baseline_score END, updated_at = now()
                 WHERE run_id = $1
@@ -115,6 +119,7 @@ class Trials:
                 trial.metered,
                 trial.purpose.value,
                 trial.part,
+                cached_tokens - (before["cached_tokens"] if before else 0),
             )
             if conclusion.lost:
                 await _count_lost(connection, conclusion)
@@ -273,6 +278,7 @@ async def _end_trial(
     sample_means: Sequence[float | None],
     sample_states: Sequence[int | None] | None,
     interval: tuple[float, float] | None,
+    cached_tokens: int,
 ) -> None:
     summary, trial = result.summary, conclusion.trial
     looks = None if trial.completes else storable_json([look.model_dump(mode="json") for look in conclusion.looks])
@@ -283,7 +289,8 @@ async def _end_trial(
             total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
             duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25, score_low = $26, score_high = $27,
-            looks = coalesce($28, looks), exhausted = $29, team_rest = $31, sample_states = $32, finished_at = now()
+            looks = coalesce($28, looks), exhausted = $29, team_rest = $31, sample_states = $32,
+            cached_tokens = $33, finished_at = now()
         WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $30
         """,
         trial.run_id,
@@ -317,4 +324,5 @@ async def _end_trial(
         trial.part,
         optional_json(None if result.team_rest is None else result.team_rest.model_dump(mode="json")),
         sample_states if sample_states is None else list(sample_states),
+        cached_tokens,
     )

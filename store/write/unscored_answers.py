@@ -44,7 +44,7 @@ async def load_unscored(
     """What waits for its score, by sample and replicate."""
     rows = await connection.fetch(
         "SELECT a.answer_id, a.item_hash, a.replicate, a.output, a.tokens, a.cost, a.latency_ms, a.ttft_ms, a.trace,"  # noqa: S608
-        f" a.error, a.error_class, a.printed FROM {_WAITING} AND a.item_hash = ANY($5)",
+        f" a.error, a.error_class, a.printed, a.cached_tokens FROM {_WAITING} AND a.item_hash = ANY($5)",
         shard.config_hash,
         suite.target_fingerprint,
         suite.scorer_fingerprint,
@@ -65,6 +65,7 @@ async def load_unscored(
             row["error"],
             row["error_class"],
             row["printed"],
+            cached_tokens=row["cached_tokens"] or 0,
         )
         for row in rows
     }

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ratchet import (
@@ -123,7 +123,8 @@ def everything(configuration: Mapping[str, Any], sample: Sample, context: Experi
         "overlay": context.overrides_tag,
         "tags": list(sample.tags),
     }
-    return Output(value, tokens=12, cost=0.25, ttft_ms=3.0, trace={"steps": 2}, overlay_hash=context.overrides_tag)
+    answer = Output(value, trace={"steps": 2}, overlay_hash=context.overrides_tag)
+    return replace(answer, tokens=12, cached_tokens=5, cost=0.25, ttft_ms=3.0)
 
 
 def _tool() -> ExperimentContext | None:
@@ -434,5 +435,7 @@ def dies(word: str) -> str:
 
 
 def pid_of(word: str) -> int:
-    """A tool that says in which process it runs."""
+    """A tool that says in which process it runs, or kills it."""
+    if word == "die":
+        os._exit(3)
     return os.getpid()

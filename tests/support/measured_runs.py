@@ -148,6 +148,7 @@ class MeasuredRun:
                 row["error_class"],
                 printed=row["printed"],
                 echoed=row["echoed"],
+                cached_tokens=row["cached_tokens"],
             )
             for row in rows
         }

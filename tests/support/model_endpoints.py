@@ -64,6 +64,8 @@ class ModelEndpoint:
 
     routes: ClassVar[Sequence[str]] = ()
     models: ClassVar[Sequence[str]] = tuple(CHAT_MODELS)
+    thinks_apart: ClassVar[bool] = True
+    """Whether it says how many of the tokens that it wrote were thought."""
 
     @abstractmethod
     def chat(self, request: web.Request, body: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +90,9 @@ class ModelEndpoint:
     def streams(self, request: web.Request, body: dict[str, Any]) -> bool:
         return bool(body.get("stream"))
 
+    async def stream(self, request: web.Request, events: Sequence[tuple[str, Any]]) -> web.StreamResponse:
+        return await stream(request, events)
+
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
             return web.json_response(self.listing())
@@ -98,7 +103,7 @@ class ModelEndpoint:
             answered = self.answering(body)
             return await answered if isinstance(answered, Awaitable) else answered
         if self.events:
-            return await stream(request, self.events)
+            return await self.stream(request, self.events)
         asked = self.chat(request, body)
         chat = ChatRequest.model_validate({**asked, "model": self.named.get(asked["model"], asked["model"])})
         if chat.model not in CHAT_MODELS:
@@ -114,7 +119,7 @@ class ModelEndpoint:
         self.bill = Bill(self.bill.read + read, self.bill.written + written, self.bill.answers + 1)
         if not self.streams(request, body):
             return web.json_response(self.whole(said, read, written))
-        return await stream(request, self.pieces(said, read, written))
+        return await self.stream(request, self.pieces(said, read, written))
 
     def _fault(self, text: str, model: str) -> str | None:
         """A model that writes proposals never stalls: it is given minutes."""

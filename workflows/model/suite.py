@@ -124,6 +124,9 @@ class Outcome:
     """Whether the target said that it used the overlay."""
     was_kept: bool = False
     """Its answer was stored before it was scored."""
+    cached_tokens: int = 0
+    """Of the tokens that the target took, those that came from a provider's cache; likewise of scoring."""
+    scoring_cached_tokens: int = 0
 
     @property
     def failed_in_the_target(self) -> bool:
@@ -150,6 +153,7 @@ class UnscoredAnswer:
     printed: str | None = None
     """The end of what the target printed."""
     echoed: bool = False
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +184,6 @@ class MeasuredSample:
     """The trial that asked for it, which is the one that pays."""
     scored_by: str | None = None
     """The trial that paid for the score alone, of an answer that was kept."""
+    cached_tokens: int = 0
+    """Of the tokens, those that came from a provider's cache; likewise of those spent on scoring."""
+    scoring_cached_tokens: int = 0

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import httpx2
 
-from activities.endpoints.endpoint_policy import OPENAI
+from activities.endpoints.endpoint_policy import BEDROCK, OPENAI
 from activities.endpoints.model_faults import ModelRefusal
 from activities.endpoints.response_bodies import bound_the_body
 from activities.preparing.extras import missing_provider
@@ -29,8 +29,15 @@ TIMEOUT: Final = httpx2.Timeout(None, connect=CONNECT_TIMEOUT)
 class Provider(Protocol):
     """One protocol of model endpoints. Bodies and answers are in the form of OpenAI's chat completions."""
 
+    changes_no_request: ClassVar[bool]
+    """Whether its requests are signed, so that they have to be sent to the letter."""
+
     def client(self, url: str, key: str, http: httpx2.AsyncClient) -> Any:
         """Make the SDK's client of one endpoint. It retries nothing."""
+        ...
+
+    async def prepare(self, client: Any) -> None:
+        """Do what takes long, and only once, before the first call is timed."""
         ...
 
     async def whole(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,6 +65,7 @@ _PROVIDERS: Final = {
     OPENAI: ("openai_compatible", "OpenAiCompatible"),
     "anthropic": ("anthropic_messages", "AnthropicMessages"),
     "google": ("gemini_content", "GeminiContent"),
+    BEDROCK: ("bedrock_converse", "BedrockConverse"),
 }
 """By the prefix of a model's name, the file and the class."""
 
@@ -72,15 +80,20 @@ def provider_named(name: str) -> Provider:
     return found
 
 
-def http_client(*hooks: Callable[[httpx2.Response], Any], follow_redirects: bool) -> httpx2.AsyncClient:
+def http_client(
+    *hooks: Callable[[httpx2.Response], Any], follow_redirects: bool, to_the_letter: bool = False
+) -> httpx2.AsyncClient:
     """Make what an SDK sends its requests by: bodies of answers are bounded before anybody reads them.
 
-    A key in a header of the vendor's own would follow a redirect to wherever it leads, so such clients follow none.
+    A key in a header of the vendor's own would follow a redirect to wherever it leads, so such clients follow none. The
+    faster client writes paths anew, which a signature does not survive: `to_the_letter` takes the other one.
     """
     import openai
 
-    return openai.DefaultAioHttpClient(
+    made = httpx2.AsyncClient if to_the_letter else openai.DefaultAioHttpClient
+    return made(
         limits=httpx2.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=30.0),
         event_hooks={"response": [bound_the_body, *hooks]},
         follow_redirects=follow_redirects,
+        timeout=TIMEOUT,
     )

@@ -21,7 +21,9 @@ from activities.endpoints.providers.message_parts import (
     parts_of,
     schema_of,
     text_of,
+    thoughts_in,
     tool_calls_of,
+    with_thoughts,
 )
 from activities.endpoints.response_bodies import ENCODINGS, lines
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, Unreachable
@@ -51,6 +53,8 @@ _TRANSLATED: Final = (
 class AnthropicMessages:
     """Messages; there are no embeddings."""
 
+    changes_no_request = False
+
     def client(self, url: str, key: str, http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
         import anthropic
 
@@ -63,6 +67,9 @@ class AnthropicMessages:
             http_client=http,
             open_telemetry=False,
         )
+
+    async def prepare(self, client: object) -> None:
+        return
 
     async def whole(self, client: anthropic.AsyncAnthropic, body: Mapping[str, Any]) -> dict[str, Any]:
         response = (await client.messages.with_raw_response.create(**_split(request_of(body)))).http_response
@@ -103,9 +110,11 @@ class AnthropicMessages:
 
 
 def _split(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The SDK's arguments. What has to be there goes by its name, all else into the body as it is."""
-    named = {name: request[name] for name in ("model", "messages", "max_tokens", "stream") if name in request}
-    return {**named, "extra_body": {name: value for name, value in request.items() if name not in named}}
+    """The SDK's arguments. What has to be there goes by its name, all else into the body as it is; so do messages, at each
+    part of which it would look by its type."""
+    named = {name: request[name] for name in ("model", "max_tokens", "stream") if name in request}
+    rest = {name: value for name, value in request.items() if name not in named}
+    return {**named, "messages": [], "extra_body": rest}
 
 
 def request_of(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,6 +161,7 @@ def _messages(messages: list[Mapping[str, Any]]) -> tuple[Any, list[dict[str, An
             blocks = [{"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": blocks}]
         for call in tool_calls_of(message):
             blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)})
+        blocks = with_thoughts(blocks, message)
         if blocks and _kept(message):
             blocks[-1] = {**blocks[-1], **_kept(message)}
         speaker = "assistant" if role == "assistant" else "user"
@@ -206,7 +216,7 @@ def answer_of(message: Mapping[str, Any]) -> dict[str, Any]:
         for block in blocks
         if block.get("type") == "tool_use"
     ]
-    said: dict[str, Any] = {"content": content, "tool_calls": calls}
+    said: dict[str, Any] = {"content": content, "tool_calls": calls, **thoughts_in(blocks, _is_thought, calls=bool(calls))}
     if isinstance(content, list):
         said["content"] = [block for block in content if not isinstance(block, Mapping) or block.get("type") == "text"]
     if stop == "refusal":  # what was said before is not to be used
@@ -215,6 +225,10 @@ def answer_of(message: Mapping[str, Any]) -> dict[str, Any]:
         said = {"content": None, "refusal": why if isinstance(why, str) and why else "it gave no reason"}
     finish = _FINISHES.get(stop, stop) if isinstance(stop, str) else None
     return {"choices": [{"message": said, "finish_reason": finish}], "usage": _usage(message.get("usage"))}
+
+
+def _is_thought(block: Mapping[str, Any]) -> bool:
+    return block.get("type") in ("thinking", "redacted_thinking")
 
 
 def _usage(usage: Any) -> Any:
@@ -289,7 +303,12 @@ class StreamedMessage:
                 self.complete = True
 
     def _take_piece(self, place: int, delta: Mapping[str, Any]) -> None:
-        text = delta.get("text") if delta.get("type") == "text_delta" else delta.get("partial_json")
+        kind = delta.get("type")
+        if kind in ("thinking_delta", "signature_delta"):
+            name, block = str(kind).removesuffix("_delta"), self._blocks[place]
+            block[name] = f"{block.get(name) or ''}{delta[name]}"
+            return
+        text = delta.get("text") if kind == "text_delta" else delta.get("partial_json")
         if text is not None:
             self._pieces.setdefault(place, []).append(text)
             self.began = self.began or bool(text)

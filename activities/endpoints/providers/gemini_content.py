@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 
-from activities.endpoints.chat_protocol import is_page, parsed
-from activities.endpoints.endpoint_policy import causes_of
+from activities.endpoints.chat_protocol import THOUGHTS, Thoughts, is_page, parsed
+from activities.endpoints.endpoint_policy import UNTAKEN_FILES, causes_of
 from activities.endpoints.model_faults import OVERLOAD, ModelRefusal
 from activities.endpoints.providers.message_parts import (
     FilePart,
@@ -37,6 +37,9 @@ _WITHHELD: Final = frozenset(
     ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT")
 )
 """Why an answer ends that is not given out."""
+
+_SIGNATURE: Final = "thoughtSignature"
+"""What it thought before a call of a tool, sealed: newer models refuse to go on without it."""
 
 _REPLACED: Final = "."
 """What the SDK is handed as contents: the request's own take its place, untouched by the SDK, which rewrites what it knows."""
@@ -72,6 +75,8 @@ class Answered(Exception):
 class GeminiContent:
     """Contents and embeddings."""
 
+    changes_no_request = False
+
     def client(self, url: str, key: str, http: httpx2.AsyncClient) -> genai.Client:
         from google import genai
         from google.genai import types
@@ -86,6 +91,9 @@ class GeminiContent:
                 base_url=address, api_version=version, headers={"Accept-Encoding": ENCODINGS}, httpx_async_client=http
             ),
         )
+
+    async def prepare(self, client: object) -> None:
+        return
 
     async def whole(self, client: genai.Client, body: Mapping[str, Any]) -> dict[str, Any]:
         response = await client.aio.models.generate_content(
@@ -242,9 +250,11 @@ def _contents(messages: list[Mapping[str, Any]]) -> tuple[str, list[dict[str, An
             system.append(text_of(content))
             continue
         parts = [_tool_result(message, names)] if role == "tool" else [_part(part) for part in parts_of(content)]
-        for call in tool_calls_of(message):
+        signatures = dict(message.get(THOUGHTS) or [])
+        for place, call in enumerate(tool_calls_of(message)):
             names[call.id] = call.name
-            parts.append({"functionCall": {"name": call.name, "args": dict(call.arguments)}})
+            signed = {_SIGNATURE: signatures[place]} if place in signatures else {}
+            parts.append({"functionCall": {"name": call.name, "args": dict(call.arguments)}, **signed})
         speaker = "model" if role == "assistant" else "user"
         if turns and turns[-1]["role"] == speaker:
             turns[-1]["parts"] += parts
@@ -259,6 +269,8 @@ def _part(part: Part) -> Any:
     match part:
         case str():
             return {"text": part}
+        case FilePart(media_type) if media_type in UNTAKEN_FILES["google"]:
+            raise NotSent(f"models google/… take no files of type {media_type}; give image/png")
         case FilePart(media_type, content):
             return {"inlineData": {"mimeType": media_type, "data": content}}
         case LinkPart(url):
@@ -297,9 +309,11 @@ def answer_of(content: Mapping[str, Any]) -> dict[str, Any]:
     said, reason = first.get("content"), first.get("finishReason")
     parts = said.get("parts") if isinstance(said, Mapping) else said
     found = [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
-    calls = [_call(part["functionCall"]) for part in found if part.get("functionCall")]
+    called = [part for part in found if part.get("functionCall")]
+    calls = [_call(part["functionCall"]) for part in called]
     texts: Any = [part for part in found if not part.get("thought")] if isinstance(parts, list) else parts
-    message = {"content": texts, "tool_calls": calls}
+    signatures = [[place, part[_SIGNATURE]] for place, part in enumerate(called) if part.get(_SIGNATURE)]
+    message = {"content": texts, "tool_calls": calls, THOUGHTS: Thoughts(signatures)}
     return {"choices": [{"message": message, "finish_reason": _finish(reason, bool(calls))}], "usage": usage}
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from activities.endpoints.chat_protocol import THOUGHTS, Thoughts
 from activities.targets.faults import NotSent
 
 _DATA_URL = re.compile(r"data:([\w.+/-]+);base64,(.*)", re.DOTALL)
@@ -99,6 +100,20 @@ def _tool_call(call: Any) -> ToolCall:
     if not isinstance(arguments, Mapping):
         raise NotSent(f"a message has a call of tool {function.get('name')!r} whose arguments are no JSON object")
     return ToolCall(str(call.get("id") or ""), str(function.get("name") or ""), arguments)
+
+
+def with_thoughts(blocks: list[Any], message: Mapping[str, Any]) -> list[Any]:
+    """The blocks of a message with what was thought between them, in the places that it had."""
+    thought = list(blocks)
+    for place, block in message.get(THOUGHTS) or []:
+        thought.insert(place, block)
+    return thought
+
+
+def thoughts_in(blocks: list[Any], is_thought: Callable[[Any], bool], *, calls: bool) -> dict[str, Thoughts]:
+    """What is to be kept of an answer's blocks. Where no tool was called nobody asks for it again."""
+    found = [[place, block] for place, block in enumerate(blocks) if is_thought(block)] if calls else []
+    return {THOUGHTS: Thoughts(found)} if found else {}
 
 
 def schema_of(response_format: Any) -> Mapping[str, Any] | None:

@@ -37,7 +37,7 @@ function answerOf(answer, several, said) {
   const passed = answer.status !== "answered" ? answer.status : answer.passed ? "passed" : "did not pass";
   const facts = [
     several ? `replicate ${answer.replicate + 1}` : null,
-    answer.tokens ? `${whole(answer.tokens)} tokens` : null,
+    answer.tokens ? `${whole(answer.tokens)} tokens${answer.cached_tokens ? ` (${whole(answer.cached_tokens)} from a cache)` : ""}` : null,
     answer.cost ? `cost ${cost(answer.cost)}` : null,
     answer.latency_ms === null ? null : milliseconds(answer.latency_ms),
   ].filter(Boolean);

@@ -22,7 +22,8 @@ const counted = (count, what) => `${whole(count)} ${what}${count === 1 ? "" : "s
 const callsOf = (turn) => (Array.isArray(turn.calls) ? turn.calls.filter((call) => call !== null && typeof call === "object") : []);
 
 function turnOf(turn) {
-  const facts = [turn.tokens ? `${whole(turn.tokens)} tokens` : null, typeof turn.latency_ms === "number" ? milliseconds(turn.latency_ms) : null];
+  const cached = turn.cached_tokens ? ` (${whole(turn.cached_tokens)} from a cache)` : "";
+  const facts = [turn.tokens ? `${whole(turn.tokens)} tokens${cached}` : null, typeof turn.latency_ms === "number" ? milliseconds(turn.latency_ms) : null];
   const calls = callsOf(turn);
   return h("li", {},
     h("span", { class: "soft" }, ["user" in turn ? "user" : "model", ...facts.filter(Boolean)].join(" · ")),

@@ -126,7 +126,8 @@ function spend() {
   const place = card("Spent");
   return { element: place.element, draw({ detail }) {
     const { spend: paid, budget } = detail;
-    const told = `${compact(paid.tokens)} tokens · ${whole(paid.samples)} calls`;
+    const cached = detail.cached_tokens ? ` (${compact(detail.cached_tokens)} from a cache)` : "";
+    const told = `${compact(paid.tokens)} tokens${cached} · ${whole(paid.samples)} calls`;
     const limits = ["cost", "tokens", "samples", "trials"].filter((name) => budget[name]).map((name) => [name, paid[name] / budget[name]]);
     const [nearest, part] = limits.sort((one, other) => other[1] - one[1])[0] ?? [null, null];
     const limit = nearest && nearest !== "cost" ? ` · ${share(part)} of ${nearest}` : "";

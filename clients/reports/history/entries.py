@@ -258,6 +258,8 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),
+        "cached_tokens": facts.cached_tokens,
+        "prices": facts.versions.get("prices"),
         "lost": facts.lost.model_dump(),
         "answers": facts.answers,
         "reused": facts.reused,

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clients.reports.comparisons.score_differences import VERDICTS
-from clients.reports.formatting import duration_text
+from clients.reports.formatting import cached_text, duration_text
 from clients.reports.headline import headline_of_row
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import TERMINAL
@@ -152,7 +152,10 @@ def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> s
     spend, budget = progress.spend, request.budget if request else Budget()
     parts = [
         f"cost {spend.cost:.4f}" + (f" of {budget.cost:g}" if budget.cost else "") if spend.cost or budget.cost else "",
-        f"{spend.tokens:,}" + (f" of {budget.tokens:,}" if budget.tokens else "") + " tokens",
+        f"{spend.tokens:,}"
+        + (f" of {budget.tokens:,}" if budget.tokens else "")
+        + " tokens"
+        + cached_text(progress.cached_tokens),
         f"{spend.samples:,}" + (f" of {budget.samples:,}" if budget.samples else "") + " samples",
         f"{spend.trials:,} of {budget.trials:,} trials" if budget.trials else "",
     ]

@@ -18,7 +18,7 @@ from clients.reports.facts import (
     least_coverage,
     plan_of,
 )
-from clients.reports.formatting import change_text, counted, duration_text, score_text, telling_apart
+from clients.reports.formatting import cached_text, change_text, counted, duration_text, score_text, telling_apart
 from clients.reports.headline import Headline, headline_of
 from clients.reports.release_outcome import release_text
 from clients.reports.removal_notes import hold_text, removal_text
@@ -50,7 +50,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Trials": _trials(facts.counts),
             "Can find": plan.words if plan else "",
             "Look": first_look_text(facts),
-            "Spend": _spend(facts.spend, limits),
+            "Spend": _spend(facts.spend, limits, facts.cached_tokens),
             "Prices": facts.versions.get("prices", ""),
             "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
@@ -202,14 +202,14 @@ def importance_text(facts: RunFacts) -> str:
     return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
-def _spend(spend: Spend, budget: Mapping[str, float]) -> str:
+def _spend(spend: Spend, budget: Mapping[str, float], cached_tokens: int) -> str:
     def told(name: str, amount: str, limit: str) -> str:
         return f"{amount} of {limit} {name}" if budget.get(name) else f"{amount} {name}"
 
     return ", ".join(
         [
             told("samples", f"{spend.samples:,}", f"{budget.get('samples', 0):,.0f}"),
-            told("tokens", f"{spend.tokens:,}", f"{budget.get('tokens', 0):,.0f}"),
+            told("tokens", f"{spend.tokens:,}", f"{budget.get('tokens', 0):,.0f}") + cached_text(cached_tokens),
             told("cost", score_text(spend.cost), score_text(budget.get("cost", 0.0))),
         ]
     )

@@ -29,6 +29,8 @@ class ItemRow(Payload):
     error: str | None
     feedback: str
     tokens: int
+    cached_tokens: int = 0
+    """Of the tokens, those that came from a provider's cache."""
     cost: float
     latency_ms: float | None
     ttft_ms: float | None

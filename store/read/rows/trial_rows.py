@@ -55,6 +55,8 @@ class Trial(Payload):
     paid_samples: int
     paid_tokens: int
     paid_cost: float
+    cached_tokens: int = 0
+    """Of the tokens that were paid for, those that came from a provider's cache."""
     reused_samples: int
     duration_ms: int | None
     started_at: datetime

@@ -24,7 +24,7 @@ from workflows.rules.scoring.tally import Tally
 MEASURED = """
 SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
        o.ttft_ms, o.score_details, o.scoring_tokens, o.scoring_cost, o.error_class, o.reused_from IS NULL AS paid,
-       o.trial_id, o.scored_by
+       o.trial_id, o.scored_by, o.cached_tokens, o.scoring_cached_tokens
 FROM suites suite
 JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
 JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
@@ -126,6 +126,8 @@ def _measured_sample(row: asyncpg.Record) -> MeasuredSample:
         row["paid"],
         row["trial_id"],
         row["scored_by"],
+        row["cached_tokens"],
+        row["scoring_cached_tokens"],
     )
 
 

@@ -15,10 +15,11 @@ from activities.endpoints.gate import Gates
 from activities.endpoints.retry_policy import Patience
 from activities.endpoints.warm_prefixes import LIFETIME_SECONDS, WarmPrefixes
 from activities.targets.faults import Unreachable
-from clients.checks.estimate import estimate
+from clients.checks.estimate import Estimate, estimate
 from clients.checks.findings import Checked
 from tests.support.allowed import lists_of
 from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
+from tests.support.bedrock_endpoint import CREDENTIALS, REGION, BedrockEndpoint
 from tests.support.model_endpoints import ModelEndpoint, OpenAiEndpoint, served
 from tests.support.spec_building import request
 from workflows.model.spec.targets.chat import ChatTarget
@@ -65,6 +66,7 @@ async def ask(models: ChatModels, model: str, said: str, system: str = LONG) -> 
 
 def models_of(endpoint: ModelEndpoint) -> ChatModels:
     told = {"ANTHROPIC_BASE_URL": endpoint.url, "OPENAI_BASE_URL": f"{endpoint.url}/v1"}
+    told |= {"AWS_ENDPOINT_URL_BEDROCK_RUNTIME": endpoint.url, "AWS_REGION": REGION}
     return ChatModels(Gates(), lists_of(told), patience=Patience(seconds=-1.0, attempts=1))
 
 
@@ -108,6 +110,42 @@ async def test_a_provider_that_keeps_by_itself_is_told_nothing() -> None:
     assert endpoint.bodies[0]["messages"][0] == {"role": "system", "content": LONG}
 
 
+@pytest.mark.parametrize(
+    ("model", "is_told"),
+    [
+        ("eu.anthropic.claude-opus-4-1-v1:0", True),
+        ("amazon.nova-pro-v1:0", True),
+        ("anthropic.claude-3-haiku-v1:0", False),
+        ("meta.llama4-v1:0", False),
+    ],
+)
+async def test_bedrock_is_told_where_its_model_can_be(model: str, is_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    async with served(BedrockEndpoint(named={model: "simulated-echo"})) as endpoint:
+        models = models_of(endpoint)
+        assert await ask(models, f"bedrock/{model}", "one") == "one"
+        await models.close()
+    mark = [{"cachePoint": {"type": "default"}}] if is_told else []
+    assert endpoint.bodies[0]["system"] == [{"text": LONG}, *mark]
+
+
+async def test_all_of_a_conversation_that_goes_on_is_kept() -> None:
+    async with served(AnthropicEndpoint()) as endpoint:
+        models = models_of(endpoint)
+        given: dict[str, Any] = {"base_url": None, "parameters": {}, "stream": False, "timeout": 5.0, "prices": {}}
+        talk = [
+            {"role": "user", "content": "Hello."},
+            {"role": "assistant", "content": LONG},
+            {"role": "user", "content": "And?"},
+        ]
+        await models.ask(model="anthropic/simulated-echo", messages=talk, context=CallContext(), goes_on=True, **given)
+        await models.close()
+    *before, last = endpoint.bodies[0]["messages"]
+    assert last["content"] == [{"type": "text", "text": "And?", "cache_control": {"type": "ephemeral"}}]
+    assert "cache_control" not in str(before)
+
+
 async def test_a_beginning_grows_cold_and_one_that_takes_long_is_not_waited_for() -> None:
     now = 0.0
     prefixes = WarmPrefixes(clock=lambda: now, longest_wait=0.0)
@@ -147,7 +185,7 @@ def test_what_all_samples_share_is_what_comes_before_the_first_that_shows_one(co
 
 
 def test_the_estimate_expects_them_from_the_cache() -> None:
-    def expected(system: str) -> float:
+    def expected(system: str, scorers: Any = None) -> Estimate:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": "{{input.q}}"}]
         asked = request(
             target={"kind": "chat", "model": "anthropic/m", "messages": messages},
@@ -155,9 +193,16 @@ def test_the_estimate_expects_them_from_the_cache() -> None:
             dataset={"items": [{"input": {"q": "1"}}], "splits": "none"},
             optimizer="none",
             stop={},
+            **({} if scorers is None else {"scorers": scorers, "objective": "tone"}),
         )
         costs = estimate(Checked(Path("spec.yaml"), request=asked, splits={"all": 1}))
         assert costs.cost is not None and costs.expected_cost is not None and costs.cost > costs.expected_cost
-        return costs.expected_cost
+        return costs
 
-    assert expected(LONG) < 0.5 * expected(LONG[:4000] + "{{input.q}}" + LONG[4000:])
+    kept, parted = expected(LONG), expected(LONG[:4000] + "{{input.q}}" + LONG[4000:])
+    assert kept.expected_cost is not None and parted.expected_cost is not None
+    assert kept.expected_cost < 0.5 * parted.expected_cost
+    assert kept.expected_cached_tokens == len(LONG) // 4 * (kept.calls or 0) > 0 == parted.expected_cached_tokens
+    assert kept.expected_saving == pytest.approx(kept.expected_cached_tokens * 9 / 1e6)
+    judged = expected("Be kind.", [{"kind": "rubric", "name": "tone", "model": "anthropic/m", "rubric": LONG}])
+    assert judged.expected_cached_tokens >= len(LONG) // 4 and judged.expected_saving > 0

@@ -50,6 +50,7 @@ def found(model: str, environment: dict[str, str] | None = None, *, base_url: st
                 above=LongRates(tokens=200_000, input=2.5, output=15, cached_input=0.25),
             ),
         ),
+        ("bedrock/amazon.nova-pro-v1:0", {}, None, Price(input=0.8, output=3.2, cached_input=0.2)),
         ("text-embedding-3-small", {}, None, Price(input=0.02, output=0)),
         # What answers at a place that nobody knows may be anything, whatever it is called.
         ("gpt-5-mini", {}, "http://127.0.0.1:8000/v1", None),

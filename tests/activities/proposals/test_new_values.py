@@ -19,7 +19,9 @@ from clients.demo.model_server import SimulatedModel
 from ratchet import Record, Sample
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
+from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
 from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.model_endpoints import served
 from tests.support.suite_building import PLUGINS, plugin, suite
 from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
 from workflows.model.run.contract import ProposalInput, Proposed
@@ -416,6 +418,20 @@ class TestRepair:
             for number in (0, 1):
                 await proposed(run, request(alike, index=number, batch_position=number))
         assert [messages[0]["content"] for messages in model.asked] == [model.asked[0][0]["content"]] * 2
+
+    async def test_what_they_share_is_a_message_of_its_own_that_the_provider_is_told_to_keep(self) -> None:
+        said = {"content": [{"type": "text", "text": GOOD}], "stop_reason": "end_turn", "usage": usage(9, 3)}
+        async with served(AnthropicEndpoint(answering=lambda _: web.json_response(said))) as endpoint:
+            told = {"ANTHROPIC_BASE_URL": endpoint.url}
+            run, natively = rewritten_run(prompt=f"{PROMPT} Be kind." + " So be it." * 500), by_model()
+            natively = natively.model_copy(update={"model": "anthropic/m"})
+            for number in (0, 1):
+                await proposed(run, request(natively, index=number, batch_position=number, side_by_side=2), told)
+            await proposed(run, request(natively, index=2, round=2), told)
+        (kept, rest), (again, other), alone = (body["messages"][0]["content"] for body in endpoint.bodies)
+        assert kept == again and kept["cache_control"] and "So be it." in kept["text"]
+        assert "1 other texts" in other["text"] and "1 other texts" not in rest["text"]
+        assert len(alone) == 1 and "cache_control" not in alone[0], "keeping what nobody asks for again costs more"
 
 
 class TestPlugins:

@@ -93,7 +93,7 @@ class TestTheJudge:
             sent = [call.request.messages[1]["content"] for call in judge.calls if call.request is not None]
         before, picture, after = sent[0]
         assert picture == {"type": "image_url", "image_url": {"url": data_url("image/png", png(31))}}
-        assert before["text"].startswith("<input-") and '"q":"?"' in after["text"].replace(" ", "")
+        assert before["text"].startswith("The mark is ") and '"q":"?"' in after["text"].replace(" ", "")
         assert '"$file"' in sent[1] and "$file" not in sent[2]
 
     @pytest.mark.parametrize("response_format", ["json_schema", "json_object", "none"])
@@ -243,10 +243,11 @@ class TestVerdicts:
         assert trick not in system
         mark = user.split("<input-")[1][:8]
         assert user == (
+            f"The mark is {mark}.\n\n"
             f'<input-{mark}>\n{{"q":"when?"}}\n</input-{mark}>\n\n<expected-{mark}>\nthe date\n</expected-{mark}>\n\n'
             f"<answer-{mark}>\n{trick}\n</answer-{mark}>"
         )
-        assert mark in system
+        assert mark not in system, "the judge is told the same for every answer, so that a provider can keep it"
         assert asked["temperature"] == 0
         score = asked["response_format"]["json_schema"]["schema"]["properties"]["score"]
         assert score["enum"] == [1, 2, 3, 4, 5]

@@ -44,6 +44,9 @@ async def test_costs_and_tokens_are_added_up() -> None:
     run = MeasuredRun(suite("everything"), samples(4))
     result = await concluded(run, Conclusion(trial=trial(4)), answered=4)
     assert (result.paid_tokens, result.paid_cost) == (48, 1.0)
+    async with run.database.connection() as connection:
+        counted = "SELECT r.cached_tokens, t.cached_tokens FROM runs r JOIN trials t USING (run_id)"
+        assert [tuple(row) for row in await connection.fetch(counted)] == [(20, 20)]
     assert result.summary.avg_ttft_ms == 3.0
 
 

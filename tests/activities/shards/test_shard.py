@@ -302,7 +302,7 @@ class TestTheCandidatesFaults:
         async with evaluation(run) as evaluating:
             await activity_environment().run(evaluating.evaluate_shard, shard(2, seed=5))
         one, two = (await run.by_sample())["s0"], (await run.by_sample())["s1"]
-        assert (one.tokens, one.cost, one.ttft_ms, one.trace) == (12, 0.25, 3.0, {"steps": 2})
+        assert (one.tokens, one.cached_tokens, one.cost, one.ttft_ms, one.trace) == (12, 5, 0.25, 3.0, {"steps": 2})
         assert one.output["configuration"] == {"a": 1}
         assert one.output["seed"] != two.output["seed"]
 

@@ -283,12 +283,16 @@ class TestPythonTools:
         outcome = await outcome_of([[["dies", {"word": "a"}]], "results"], tools=tools)
         assert outcome.output == "error: tool killed its process (exit code 3)"
 
-    async def test_after_lost_attempts_each_call_has_a_process_of_its_own(self) -> None:
+    async def test_after_lost_attempts_a_process_of_its_own_answers_call_after_call_until_one_kills_it(self) -> None:
         tools = [{"kind": "python", "ref": plugin("pid_of"), "name": "where"}]
+        calls = [["where", {"word": word}] for word in ("a", "b", "die", "c")]
         async with json_endpoint(scripted) as endpoint:
-            run = run_for(agent(endpoint, tools=tools), [[["where", {"word": "a"}]], "results"])
+            run = run_for(agent(endpoint, tools=tools), [calls, "results"])
             await evaluated(run, attempt=3)
-            assert (await run.by_sample())["s0"].output not in ("", str(os.getpid()))
+            told = (await run.by_sample())["s0"].output
+        first, second, *killed, third = told.split()
+        assert first == second and first not in (third, str(os.getpid()))
+        assert " ".join(killed) == "error: tool killed its process (exit code 3)"
 
 
 class TestHttpTools:

@@ -39,6 +39,7 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "other.jsonl").write_text('{"input": {"q": 1}, "expected": 1}\n{"input": {"question": 2}, "expected": 1}\n')
     (tmp_path / "empty.jsonl").write_text("\n")
     (tmp_path / "program").write_bytes(b"MZ\x00")
+    (tmp_path / "moving.gif").write_bytes(b"GIF89a\x01\x00\x01\x00")
     return tmp_path
 
 
@@ -122,6 +123,11 @@ MALFORMED = {
         CHAT.replace("{q: 1}", "{q: {$file: program}}"),
         5,
         "dataset.items[0]: a file is application/octet-stream, which the target cannot be sent; give image/png",
+    ),
+    "picture that Google does not take": (
+        CHAT.replace("model: m,", "model: google/m,").replace("{q: 1}", "{q: {$file: moving.gif}}"),
+        5,
+        "dataset.items[0]: a file is image/gif, which the target cannot be sent; give image/png",
     ),
     "file of a factor that is not there": (
         CHAT.replace("configuration:\n", "configuration:\n  style: {$file: a.png}\n"),

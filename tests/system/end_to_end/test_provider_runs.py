@@ -16,6 +16,7 @@ from ratchet._environment import settings_from
 from store.read.reader import StoreReader
 from tests.support.allowed import FILE
 from tests.support.anthropic_endpoint import AnthropicEndpoint
+from tests.support.bedrock_endpoint import CREDENTIALS, REGION, BedrockEndpoint
 from tests.support.engines import Engines
 from tests.support.gemini_endpoint import GeminiEndpoint
 from tests.support.impatient_worker import impatient_worker
@@ -27,10 +28,18 @@ PROTOCOLS: dict[str, Callable[..., ModelEndpoint]] = {
     "openai": OpenAiEndpoint,
     "anthropic": AnthropicEndpoint,
     "google": GeminiEndpoint,
+    "bedrock": BedrockEndpoint,
 }
 ECHO, JUDGE, REFLECTOR = "simulated-echo", "simulated-judge", "simulated-reflector"
 _numbers = itertools.count(1)
 PRICE = {"input": 10, "output": 100, "cached_input": 1}
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let boto3 find these."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
 
 
 def spec(provider: str, queue: str, name: str) -> dict[str, Any]:
@@ -64,6 +73,8 @@ async def asked_of(engines: Engines, provider: str, fault: str | None, **more: A
             MODEL_URLS: f"openai={endpoint.url}",
             "ANTHROPIC_BASE_URL": endpoint.url,
             "GOOGLE_GEMINI_BASE_URL": endpoint.url,
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": endpoint.url,
+            "AWS_REGION": REGION,
         }
         queue = f"asks-{provider}-{fault}"
         async with impatient_worker(engines, queue, settings_from(OperatorSettings, told)):
@@ -80,6 +91,12 @@ async def scores_and_bill(engines: Engines, provider: str, fault: str | None) ->
     assert spend["tokens"] == bill.read + bill.written
     cached = CACHED * bill.answers
     assert spend["cost"] == pytest.approx(((bill.read - cached) * 10 + cached * 1 + bill.written * 100) / 1e6, rel=1e-9)
+    report = await StoreReader(engines.database).runs.report(run_id)
+    assert report is not None
+    facts = facts_of(report)
+    assert (facts.cached_tokens, sum(trial.cached_tokens for trial in report.trials) > 0) == (cached, True)
+    [spent] = [text for name, text in figures(facts) if name == "Spent"]
+    assert f" {spend['tokens']:,} tokens ({cached:,} from a cache), " in spent
     if fault is not None:
         assert sum(endpoint.faults.values()) >= 3, "the faults that were asked for happened"
     async with engines.database.connection() as connection:

@@ -245,6 +245,8 @@ class ProposalInput(Payload):
     """Which of the round's proposals this is."""
     batch_position: int = 0
     """How many others are asked for at the same time, before this one."""
+    side_by_side: int = 1
+    """How many a round may ask for."""
     parent: str
     """The candidate to start from."""
     config_hash: str

@@ -97,6 +97,7 @@ class Tally:
         self.tokens = 0
         self.scoring_tokens = 0
         self._paid_samples, self._paid_tokens = 0, 0
+        self._paid_cached_tokens = 0
         self.reused = 0
         self._means: list[float | None] = [None] * suite.samples
         self.weights = [1.0] * suite.samples
@@ -159,6 +160,12 @@ class Tally:
         """What the trial paid for: answers with their scores, and scores of answers that others had paid for."""
         self._close()
         return Amount(samples=self._paid_samples, tokens=self._paid_tokens, cost=math.fsum(self._paid_costs))
+
+    @property
+    def paid_cached_tokens(self) -> int:
+        """Of the tokens that the trial paid for, those that came from a provider's cache."""
+        self._close()
+        return self._paid_cached_tokens
 
     def statistics(self, expected_pairs: int, missing: Mapping[str, int] | None = None) -> TrialStatistics:
         """Samples weigh as the dataset says, replicates of a sample alike. `missing` are the pairs without an answer, by the
@@ -227,6 +234,7 @@ class Tally:
         scored = [outcome for outcome in group if self._paid_by is not None and outcome.scored_by == self._paid_by]
         self._paid_samples += len(mine)
         self._paid_tokens += sum(outcome.tokens for outcome in mine) + sum(outcome.scoring_tokens for outcome in scored)
+        self._paid_cached_tokens += sum(o.cached_tokens for o in mine) + sum(o.scoring_cached_tokens for o in scored)
         self._paid_costs.append(math.fsum([*(o.cost for o in mine), *(o.scoring_cost for o in scored)]))
 
     def _add_scores(self, group: Sequence[MeasuredSample]) -> None:

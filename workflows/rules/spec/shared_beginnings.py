@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ratchet._text.placeholders import Unfillable, placeholders
 from workflows.model.spec.targets.chat import ChatStep, Message
 from workflows.rules.overlay import Overlay
 
-MARKED_FOR_CACHES: Final = ("anthropic",)
-"""Providers that keep only what a request says is to be kept."""
+_ANTHROPIC, _BEDROCK = "anthropic", "bedrock"
+_KEPT_BY_BEDROCK: Final = re.compile(
+    r"anthropic\.claude-(?!v2|instant|3-(?:sonnet|haiku|opus)|3-5-sonnet-20240620)|amazon\.nova-"
+)
 
 SHORTEST_CHARACTERS: Final = 4096
 """Of a beginning that is worth it: no provider caches fewer than about a thousand tokens."""
+
+
+def is_marked_for_caches(provider: str, model: str) -> bool:
+    """Whether a model's provider keeps only what a request says is to be kept. Others keep by themselves what they can, or
+    refuse to be told."""
+    return provider == _ANTHROPIC or (provider == _BEDROCK and _KEPT_BY_BEDROCK.search(model) is not None)
 
 
 def shared_messages(step: ChatStep, overlay: Overlay) -> int:

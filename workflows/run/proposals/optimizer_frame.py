@@ -102,6 +102,7 @@ class WorkflowFrame:
             round=state.round + 1,
             index=place,
             batch_position=index,
+            side_by_side=1 if state.request.optimizer is None else state.request.optimizer.candidates_per_round,
             parent=parent,
             config_hash=state.hash_of(parent),
             configuration=configuration,

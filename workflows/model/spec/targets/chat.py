@@ -77,8 +77,8 @@ class ChatStep(SpecPart):
 
 
 class ChatTarget(Target):
-    """A chat model of OpenAI, Anthropic or Google, or behind any OpenAI-compatible URL, or a chain of requests to several
-    (`steps`).
+    """A chat model of OpenAI, Anthropic, Google or Bedrock, or behind any OpenAI-compatible URL, or a chain of requests to
+    several (`steps`).
 
     Factors named like a request parameter (`model`, `temperature`, `top_p`, `max_tokens`, …) are sent as that parameter.
     A model cannot say which configuration it was asked with: Ratchet fills the messages itself, from the overlay that the
@@ -97,8 +97,8 @@ class ChatTarget(Target):
     output: CanonicalValue = None
     """With `steps`: what the whole chain answers, with placeholders, as a text or as JSON. Default: the last step's answer."""
     model: ShortText = "{{factors.model}}"
-    """The model's name, with `anthropic/` or `google/` before it where it is asked in its provider's own protocol. Default: the
-    factor `model`."""
+    """The model's name, with `anthropic/`, `google/` or `bedrock/` before it where it is asked in its provider's own protocol.
+    Default: the factor `model`."""
     parameters: CanonicalMapping = Field(default_factory=dict)
     """Further request parameters, passed through; they win over factors of the same name. `response_schema`, a JSON schema,
     holds the answer to it."""
