@@ -28,6 +28,7 @@ from temporalio.common import Priority
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.workflow import ActivityCancellationType
 
+from activities.shards.heartbeat import TICKS_PER_TIMEOUT
 from worker import CONCURRENT_SHARDS, HEARTBEAT_THROTTLE, STICKY_TIMEOUT
 from workflows.policies import CALLS_PER_SHARD
 
@@ -35,6 +36,8 @@ QUEUE: Final = "bare"
 EVALUATION_QUEUE: Final = "bare-evaluation"
 ANSWER_BYTES: Final = 100
 """What an instant answer and its score take of a row."""
+
+HEARTBEAT_TIMEOUT: Final = timedelta(seconds=8)
 
 TABLES: Final = """
     CREATE SCHEMA bare;
@@ -146,7 +149,7 @@ class BareTrial:
             args=arguments,
             task_queue=EVALUATION_QUEUE,
             start_to_close_timeout=timedelta(hours=24),
-            heartbeat_timeout=timedelta(seconds=8),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         )
 
@@ -166,7 +169,15 @@ class BareActivities:
     @activity.defn(name="bare_shard")
     async def shard(self, trial: str, first: int, shape: Shape, padding: str) -> str:
         """Read the samples, answer and store them, and record the trial where this is all of it."""
-        last = min(first + CALLS_PER_SHARD, shape.samples)
+        ticker = asyncio.create_task(_tick())
+        try:
+            await self._work(trial, range(first, min(first + CALLS_PER_SHARD, shape.samples)), shape)
+        finally:
+            ticker.cancel()
+        return "x" * shape.shard_result
+
+    async def _work(self, trial: str, positions: range, shape: Shape) -> None:
+        first, last = positions.start, positions.stop
         await self._pool.fetch("SELECT position, body FROM bare.samples WHERE position >= $1 AND position < $2", first, last)
         if shape.seconds:
             await self._answered(trial, range(first, last), shape)
@@ -175,7 +186,6 @@ class BareActivities:
                 await self._store(trial, range(start, min(start + shape.concurrent, last)))
         if shape.samples <= CALLS_PER_SHARD:
             await self._record(trial, "x" * shape.trial_result)
-        return "x" * shape.shard_result
 
     @activity.defn(name="bare_conclude")
     async def conclude(self, trial: str, padding: str) -> str:
@@ -195,7 +205,12 @@ class BareActivities:
         async def store() -> None:
             while ready:
                 batch, ready[:] = list(ready), []
-                await self._store(trial, [position for position, _ in batch])
+                try:
+                    await self._store(trial, [position for position, _ in batch])
+                except Exception as error:
+                    for _, stored in batch:
+                        stored.set_exception(error)
+                    return
                 for _, stored in batch:
                     stored.set_result(None)
 
@@ -218,7 +233,7 @@ class BareActivities:
 
     async def _store(self, trial: str, positions: Sequence[int]) -> None:
         await self._pool.execute(
-            "INSERT INTO bare.answers SELECT $1, position, $3 FROM unnest($2::int[]) AS position",
+            "INSERT INTO bare.answers SELECT $1, position, $3 FROM unnest($2::int[]) AS position ON CONFLICT DO NOTHING",
             trial,
             list(positions),
             "x" * ANSWER_BYTES,
@@ -270,6 +285,13 @@ async def bare_engines(temporal_address: str, database_url: str, concurrent: int
         )
         async with deciding, working:
             yield BareEngines(client)
+
+
+async def _tick() -> None:
+    """Say that a shard lives, as often as a shard of a run says it."""
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(HEARTBEAT_TIMEOUT.total_seconds() / TICKS_PER_TIMEOUT)
 
 
 async def _nothing(_connection: object) -> None:
