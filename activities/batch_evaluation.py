@@ -12,9 +12,10 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.batches.batch_endpoint import BatchEndpoints, NoSuchBatch
+from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_results import LOOKS_UNTIL_LOST, LOST, BatchResults
 from activities.batches.batch_sender import BatchSender, holder_of
+from activities.batches.protocols import NoSuchBatch, NotYetKnown
 from activities.budget.external_reservations import ExternalReservations
 from activities.budget.metering import NoMoreCalls
 from activities.endpoints.chat_models import ChatModels
@@ -48,8 +49,8 @@ NOT_OVER: Final = "BatchNotOver"
 """The error of a look at a batch that goes on."""
 
 LOOKS_GROW: Final = 1.5
-LONGEST_BATCH: Final = timedelta(hours=26)
-"""A provider has a day for a batch. One that takes so much longer is cancelled."""
+AFTER_ITS_TIME: Final = timedelta(hours=2)
+"""A batch that takes so much longer than its provider has for it is cancelled."""
 
 LONGEST_CANCELLATION: Final = timedelta(hours=1)
 """One that is still not over then counts as lost."""
@@ -119,7 +120,7 @@ class BatchEvaluation(Batching):
         info = activity.info()
         waited = info.current_attempt_scheduled_time - info.scheduled_time
         try:
-            said = await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+            said = await self._endpoint(batch).look(batch.provider_id)
         except NoSuchBatch:
             unknown = await until_back(lambda: self._store.sent_batches.note_unknown(batch), self._is_away)
             if unknown >= LOOKS_UNTIL_LOST:
@@ -131,10 +132,11 @@ class BatchEvaluation(Batching):
             lambda: self._store.sent_batches.note(batch, said.status, said.finished, said.failed, ended=said.has_ended),
             self._is_away,
         )
-        if said.has_ended or waited > LONGEST_BATCH + LONGEST_CANCELLATION:
+        longest = self._endpoint(batch).protocol.lasts + AFTER_ITS_TIME
+        if said.has_ended or waited > longest + LONGEST_CANCELLATION:
             return BatchEnd(said=said.status)
-        if waited > LONGEST_BATCH:
-            await self._endpoints.cancel(batch.endpoint, batch.model, batch.provider_id)
+        if waited > longest:
+            await self._endpoint(batch).cancel(batch.provider_id)
         done = f"{said.finished + said.failed:,} of {batch.requests:,} done"
         raise self._not_over(look, batch, f"{said.status}, {done}")
 
@@ -178,7 +180,12 @@ class BatchEvaluation(Batching):
     async def _is_over(self, part: ShardInput, batch: SentBatch) -> bool:
         """Whether a batch has results to take. One that goes on is cancelled, one that was never sent is withdrawn."""
         if batch.state == "meant":
-            if batch.sender is None or await self._sender.found(batch) is None:
+            try:
+                is_sent = batch.sender is not None and await self._sender.found(batch) is not None
+            except NotYetKnown as error:
+                log.info("a batch cannot be cancelled before it is known which it is", trial=batch.trial_id, error=str(error))
+                return False
+            if not is_sent:
                 await until_back(lambda: self._store.sent_batches.withdraw(batch), self._is_away)
                 if batch.holder is not None:
                     await self._aside.settle(part, CallsSettlement(holders=(batch.holder,)))
@@ -186,10 +193,10 @@ class BatchEvaluation(Batching):
             batch = await self._reloaded(batch)
         assert batch.provider_id is not None
         try:
-            said = await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+            said = await self._endpoint(batch).look(batch.provider_id)
             if not said.has_ended:
-                await self._endpoints.cancel(batch.endpoint, batch.model, batch.provider_id)
-                said = await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+                await self._endpoint(batch).cancel(batch.provider_id)
+                said = await self._endpoint(batch).look(batch.provider_id)
         except NoSuchBatch:
             return True
         await until_back(
@@ -202,6 +209,9 @@ class BatchEvaluation(Batching):
         """Whoever set budget aside and was killed before he said for which batch has sent nothing."""
         number = await until_back(lambda: self._store.sent_batches.next_number(part), self._is_away)
         await self._aside.settle(part, CallsSettlement(holders=(holder_of(number),)))
+
+    def _endpoint(self, batch: SentBatch) -> BatchEndpoint:
+        return self._endpoints.at(batch.provider, batch.endpoint, batch.model)
 
     async def _loaded(self, key: BatchKey) -> SentBatch:
         return await until_back(lambda: self._store.sent_batches.load(key.part.run_id, key.batch_key), self._is_away)
@@ -219,13 +229,19 @@ def endpoint_errors(most_attempts: int) -> Iterator[None]:
         raise _later(str(error), timedelta(seconds=error.seconds)) from error
     except NoMoreCalls as error:
         raise ApplicationError(str(error), type=CUT_OFF, category=ApplicationErrorCategory.BENIGN) from None
+    except NotYetKnown as error:
+        raise _later(str(error), _growing()) from None
     except Unreachable as error:
         tries = activity.info().attempt
         if tries >= most_attempts:
             raise _for_good(error, f"tried {tries} times: {error}") from None
-        raise _later(str(error), min(FIRST_PAUSE * LOOKS_GROW ** min(tries, 50), LONGEST_PAUSE)) from None
+        raise _later(str(error), _growing()) from None
     except (Refused, CandidateFault) as error:
         raise _for_good(error, str(error)) from None
+
+
+def _growing() -> timedelta:
+    return min(FIRST_PAUSE * LOOKS_GROW ** min(activity.info().attempt, 50), LONGEST_PAUSE)
 
 
 def _later(told: str, pause: timedelta) -> ApplicationError:

@@ -13,10 +13,12 @@ import structlog
 from temporalio.exceptions import ApplicationError
 
 from activities.batches.batch_answers import BatchAnswers
-from activities.batches.batch_endpoint import BatchEndpoints, BatchSaid, NoSuchBatch
+from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_sender import pieces_of
-from activities.batches.result_file import NO_LINE, ModelAsked, ResultFiles
+from activities.batches.protocols import NO_ANSWER, BatchSaid, NoSuchBatch
+from activities.batches.result_file import ModelAsked, ResultFiles
 from activities.budget.external_reservations import ExternalReservations
+from activities.endpoints.endpoint_policy import ModelPlace
 from activities.evaluation import ShardEvaluation
 from activities.shards.outcome_batches import until_back
 from activities.targets.faults import Refused, Unreachable
@@ -35,9 +37,6 @@ LOOKS_UNTIL_LOST: Final = 3
 
 LOST: Final = "batch lost"
 """The class of the error of requests whose batch their provider does not know any more."""
-
-_TOO_MUCH_AT_ONCE: Final = ("token_limit_exceeded", "rate_limit_exceeded", "request_limit_exceeded", "batch_limit_exceeded")
-"""Why a provider does not begin a batch now, and may begin it later."""
 
 
 class BatchResults:
@@ -69,47 +68,36 @@ class BatchResults:
         said = await self._look(batch)
         if said is None or not said.has_ended:
             return await self._lost(batch, part)
-        if said.status == "failed":
+        if said.standing == "refused":
             return await self._not_begun(batch, part, said)
         with TemporaryDirectory(prefix="ratchet-batch-") as folder:
-            files = await self._downloaded(batch, said, Path(folder))
+            files = await self._endpoint(batch).download(said, Path(folder))
             return await self._taken(batch, part, said, files)
+
+    def _endpoint(self, batch: SentBatch) -> BatchEndpoint:
+        return self._endpoints.at(batch.provider, batch.endpoint, batch.model)
 
     async def _look(self, batch: SentBatch) -> BatchSaid | None:
         assert batch.provider_id is not None
         try:
-            return await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+            return await self._endpoint(batch).look(batch.provider_id)
         except NoSuchBatch:
             unknown = await until_back(lambda: self._store.sent_batches.note_unknown(batch), self._is_away)
             if unknown >= LOOKS_UNTIL_LOST:
                 return None
             raise Unreachable(f"{batch.endpoint}: it does not know batch {batch.provider_id}") from None
 
-    async def _downloaded(self, batch: SentBatch, said: BatchSaid, folder: Path) -> list[Path]:
-        """The files that the provider has: of answers, and of errors."""
-        files: list[Path] = []
-        for name, file_id in (("answers", said.output_file), ("errors", said.error_file)):
-            if file_id is None:
-                continue
-            path = folder / f"{name}.jsonl"
-            try:
-                await self._endpoints.download(batch.endpoint, batch.model, file_id, path)
-            except NoSuchBatch as error:
-                log.warning("a batch's results are gone", batch=batch.provider_id, file=name, error=str(error))
-                continue
-            files.append(path)
-        return files
-
     async def _taken(self, batch: SentBatch, part: ShardInput, said: BatchSaid, files: list[Path]) -> TakenBatch:
         suite = await until_back(lambda: self._store.suites.load(part.run_id, part.split), self._is_away)
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
         price = suite.prices.get(batch.model)
-        asked = ModelAsked(batch.model, batch.endpoint, None if price is None else price.in_batches)
+        endpoint, place = self._endpoint(batch), ModelPlace(batch.provider, batch.endpoint, batch.model)
+        asked = ModelAsked(batch.model, place, endpoint.protocol, None if price is None else price.in_batches)
         results = ResultFiles(files, asked)
         await asyncio.to_thread(results.note, names.keys())
         without = _without_answer(names, results)
         # What a provider says to be done, and shows no line of, may have been paid for.
-        unheard = sum(name not in results.lines for name in without) if said.status == "completed" else 0
+        unheard = sum(name not in results.lines for name in without) if said.standing == "answered" else 0
         await self._settle(part, batch, results, unheard)
         taken = [
             await self._shards.take_over(piece, BatchAnswers(results, suite, part.config_hash)) for piece in pieces_of(part)
@@ -151,12 +139,12 @@ class BatchResults:
     async def _not_begun(self, batch: SentBatch, part: ShardInput, said: BatchSaid) -> TakenBatch:
         """The provider refused the batch as a whole, and asked the model for nothing."""
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
-        code, message = said.errors[0] if said.errors else ("", "no reason given")
+        code, message = said.error or ("", "no reason given")
         if batch.holder is not None:
             await self._aside.settle(part, CallsSettlement(holders=(batch.holder,)))
         kind = code.replace("_", " ") or "batch failed"
         await self._close(batch, "taken", said.status, dict.fromkeys(names, kind))
-        if code not in _TOO_MUCH_AT_ONCE:
+        if not said.begins_later:
             told = f"model {batch.model!r} at {batch.endpoint}: it refused batch {batch.provider_id}: {code} {message}"
             raise ApplicationError(
                 shorten(told), {"errors": {kind: len(names)}}, type=PERMANENT_TARGET_ERROR, non_retryable=True
@@ -186,5 +174,5 @@ def _without_answer(names: Mapping[str, int], results: ResultFiles) -> dict[str,
     for name in names:
         line = results.lines.get(name)
         if line is None or line.verdict != "answer":
-            without[name] = NO_LINE if line is None else line.error_class or NO_LINE
+            without[name] = NO_ANSWER if line is None else line.error_class or NO_ANSWER
     return without

@@ -1,14 +1,14 @@
 """Sends what lacks an answer as a batch: once, whoever is killed on the way.
 
-What is meant to be sent is stored first. The file goes up, which may be repeated. Then it is noted that somebody is sending,
-and with which file; the batch is made; its name is stored. Whoever comes after one that died in between waits until nothing
-of it is on its way any more, and looks for the batch at its provider, by its key and by its file.
+What is meant to be sent is stored first. A file goes up where there is one, which may be repeated. Then it is noted that
+somebody is sending, with which file, and for how long at most; the batch is made; its name is stored. Whoever comes after one
+that died in between waits until nothing of it is on its way any more, and looks for the batch at its provider.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.batches.batch_answers import NeverSent
-from activities.batches.batch_endpoint import SECONDS_TO_SEND, BatchEndpoints, BatchSaid
+from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
+from activities.batches.protocols import BatchProtocol, BatchSaid, SoughtBatch, protocol_of
 from activities.batches.request_file import RequestFile, batch_key, custom_id
 from activities.budget.external_reservations import ExternalReservations
 from activities.evaluation import ShardEvaluation
@@ -54,8 +55,8 @@ SECONDS_FOR_OTHERS: Final = 5.0
 """So long is waited at once for budget that others may give back; then Temporal waits."""
 
 PAUSE_FOR_OTHERS: Final = timedelta(minutes=1)
-LASTS: Final = timedelta(hours=30)
-"""So long budget that is set aside for a batch is not taken for that of somebody who died."""
+LASTS_LONGER: Final = timedelta(hours=6)
+"""Than its batch, before budget that is set aside is taken for that of somebody who died."""
 
 SECONDS_UNTIL_LISTED: Final = 3.0
 """After nobody heard whether a batch was made, until the provider is asked."""
@@ -73,13 +74,19 @@ class Collected:
 
     until: int
     parts: list[ShardResult] = field(default_factory=list)
-    model: str = ""
-    url: str = ""
+    asked: BatchRequest | None = None
+    """The first request: which model there is asked, all others of the batch ask too."""
     dearest: Amount = NOTHING
     """The most that one request can take."""
     metered: bool = False
     given_up: dict[str, int] = field(default_factory=dict)
     first_given_up: str | None = None
+
+    @property
+    def protocol(self) -> BatchProtocol:
+        """Whose batch it is going to be. Raises Refused where that has none."""
+        assert self.asked is not None
+        return protocol_of(self.asked.provider)
 
     @property
     def result(self) -> ShardResult:
@@ -128,7 +135,7 @@ class BatchSender:
             if batch is not None:
                 await self._send(batch, part, suite, path, attempt, is_written=False)
                 return await self._submitted(batch)
-            with RequestFile(path, asked.rules.requests) as file:
+            with RequestFile(path, batch_key(part.run_id, part.trial_id, number), asked.rules.requests) as file:
                 found = await self._collect(part, suite, file, again=asked.again)
                 if not file.places:
                     return SubmittedBatch(until=found.until, result=found.result)
@@ -187,12 +194,13 @@ class BatchSender:
                 continue
             try:
                 request = await make.of(pair.sample)
+                found.asked = found.asked or request
+                is_full = request.model != found.asked.model or not file.add(found.protocol, name, place, request.body)
             except NotSent as fault:
                 never[pair.sample.id, pair.replicate] = fault
                 continue
-            found.model, found.url = found.model or request.model, found.url or request.url
-            if request.model != found.model or not file.add(name, place, request.body):
-                found.until, is_full = place, True
+            if is_full:
+                found.until = place
                 break
             price = suite.prices.get(request.model)
             found.dearest = found.dearest.or_more(chat_bound(request.body, None if price is None else price.in_batches))
@@ -214,7 +222,7 @@ class BatchSender:
             holder_of(number),
             len(file.places),
             stated,
-            lasts=LASTS.total_seconds(),
+            lasts=(found.protocol.lasts + LASTS_LONGER).total_seconds(),
             patience=SECONDS_FOR_OTHERS,
         )
         if covered.short_of is None:
@@ -244,14 +252,16 @@ class BatchSender:
         number: int,
         holder: str | None,
     ) -> SentBatch:
+        assert found.asked is not None
         meant = MeantBatch(
             batch_key=batch_key(part.run_id, part.trial_id, number),
             number=number,
             first=part.first,
             until=found.until,
             execution=_execution(),
-            endpoint=found.url,
-            model=found.model,
+            provider=found.asked.provider,
+            endpoint=found.asked.url,
+            model=found.asked.model,
             holder=holder,
             places=file.places,
         )
@@ -269,35 +279,47 @@ class BatchSender:
             return
         if not is_written:
             await self._written_again(batch, part, suite, path)
-        input_file = await self._endpoints.upload(batch.endpoint, batch.model, path)
-        await self._made(batch, input_file, attempt)
+        input_file = await self._endpoint(batch).upload(path)
+        await self._made(batch, path, input_file, attempt)
 
     async def found(self, batch: SentBatch) -> BatchSaid | None:
         """The batch at its provider, if somebody sent it who could not say so any more."""
-        on_its_way = SECONDS_TO_SEND + SECONDS_UNTIL_LISTED - (batch.sending_for or 0.0)
+        on_its_way = batch.longest_sending + SECONDS_UNTIL_LISTED - (batch.sending_for or 0.0)
         await asyncio.sleep(max(on_its_way, 0.0))
-        said = await self._endpoints.find(batch.endpoint, batch.model, batch.batch_key, batch.input_file, batch.created_at)
+        said = await self._sought(batch)
         if said is not None:
             log.info("a batch was found again", batch=said.provider_id, trial=batch.trial_id)
             await self._note(batch, said)
         return said
 
-    async def _made(self, batch: SentBatch, input_file: str, attempt: Attempt) -> None:
+    async def _sought(self, batch: SentBatch) -> BatchSaid | None:
+        sending = self._store.sent_batches
+        until = None if batch.sending_at is None else batch.sending_at + timedelta(seconds=batch.longest_sending)
+
+        async def known(provider_ids: Collection[str]) -> set[str]:
+            return await until_back(lambda: sending.known(batch.endpoint, provider_ids), self._is_away)
+
+        sought = SoughtBatch(batch.batch_key, batch.requests, batch.input_file or None, batch.created_at, until, known)
+        return await self._endpoint(batch).find(sought)
+
+    async def _made(self, batch: SentBatch, path: Path, input_file: str, attempt: Attempt) -> None:
         sender, tries = uuid4().hex, 0
+        endpoint = self._endpoint(batch)
+        longest = endpoint.protocol.seconds_to_send(_size_of(path))
         while True:
-            if not await self._begun(batch, sender, input_file):
+            if not await self._begun(batch, sender, input_file, longest):
                 told = "another attempt sends this batch"
                 raise ApplicationError(told, type=CUT_OFF, category=ApplicationErrorCategory.BENIGN)
             # Whoever stood still since then asks whether this is still his to send.
             await attempt.permit()
-            batch, tries = replace(batch, sender=sender, sending_for=None, input_file=input_file), tries + 1
+            batch, tries = replace(batch, sender=sender, sending_for=None, sending_at=None, input_file=input_file), tries + 1
             try:
-                said = await self._endpoints.make(batch.endpoint, batch.model, input_file, batch.batch_key)
+                said = await endpoint.make(path, input_file, batch.batch_key, longest)
             except Unreachable as error:
                 # It may have arrived all the same.
                 asked_to_wait = error.retry_after or 0.0 if isinstance(error, Throttled) else 0.0
                 await asyncio.sleep(max(SECONDS_UNTIL_LISTED, asked_to_wait))
-                known = await self._endpoints.find(batch.endpoint, batch.model, batch.batch_key, input_file, batch.created_at)
+                known = await self._sought(batch)
                 if known is None:
                     log.info("a batch was not made, and is tried again", trial=batch.trial_id, error=str(error))
                     if tries >= self._most_times:
@@ -311,9 +333,12 @@ class BatchSender:
             await self._note(batch, said)
             return
 
-    async def _begun(self, batch: SentBatch, sender: str, input_file: str) -> bool:
+    async def _begun(self, batch: SentBatch, sender: str, input_file: str, longest: float) -> bool:
         sending = self._store.sent_batches
-        return await until_back(lambda: sending.begin_sending(batch, sender, input_file), self._is_away)
+        return await until_back(lambda: sending.begin_sending(batch, sender, input_file, longest), self._is_away)
+
+    def _endpoint(self, batch: SentBatch) -> BatchEndpoint:
+        return self._endpoints.at(batch.provider, batch.endpoint, batch.model)
 
     async def _note(self, batch: SentBatch, said: BatchSaid) -> None:
         await until_back(lambda: self._store.sent_batches.was_sent(batch, said.provider_id), self._is_away)
@@ -321,14 +346,16 @@ class BatchSender:
     async def _written_again(self, batch: SentBatch, part: ShardInput, suite: EvaluationSuite, path: Path) -> None:
         """The file of a batch that an earlier attempt meant to send: the very requests that are stored as its own."""
         names = await self._names(batch)
-        with RequestFile(path, len(names)) as file:
+        protocol = protocol_of(batch.provider)
+        with RequestFile(path, batch.batch_key, len(names)) as file:
             for piece in pieces_of(part.model_copy(update={"last": batch.until})):
                 work = await self._work(piece)
                 make = _Requests(self._shards, suite, Overlay(piece.config_hash, work.configuration, suite.prompt))
                 for pair in work.pairs:
                     name = custom_id(piece.config_hash, suite, pair.item_hash, pair.replicate)
                     if name in names and pair.kept is None:
-                        file.add(name, names[name], (await make.of(pair.sample)).body)
+                        file.add(protocol, name, names[name], (await make.of(pair.sample)).body)
+            file.finish()
 
     async def _names(self, batch: SentBatch) -> dict[str, int]:
         return await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
@@ -352,6 +379,10 @@ class _Requests:
         except Unfillable as error:
             raise NotSent(f"the prompt: {error}") from None
         return await self._target.batch_request(configuration, sample)
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size
 
 
 def pieces_of(part: ShardInput) -> Iterator[ShardInput]:

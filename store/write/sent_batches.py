@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -27,6 +27,7 @@ class SentBatch:
     number: int
     first: int
     until: int
+    provider: str
     endpoint: str
     model: str
     requests: int
@@ -36,6 +37,9 @@ class SentBatch:
     """The attempt that may have sent it."""
     sending_for: float | None
     """Seconds since then."""
+    sending_at: datetime | None
+    longest_sending: float
+    """Seconds after which nothing of it arrives any more."""
     input_file: str | None
     provider_id: str | None
     said: str | None
@@ -58,6 +62,7 @@ class MeantBatch:
     first: int
     until: int
     execution: str
+    provider: str
     endpoint: str
     model: str
     holder: str | None
@@ -74,8 +79,9 @@ class RequestFailures:
 
 
 _COLUMNS: Final = (
-    "run_id, batch_key, trial_id, number, first, until, endpoint, model, requests, holder, state, sender,"
-    " extract(epoch FROM now() - sending_at)::float8 AS sending_for, input_file, provider_id, said, unknown, created_at"
+    "run_id, batch_key, trial_id, number, first, until, provider, endpoint, model, requests, holder, state, sender,"
+    " extract(epoch FROM now() - sending_at)::float8 AS sending_for, sending_at, longest_sending, input_file,"
+    " provider_id, said, unknown, created_at"
 )
 
 
@@ -121,8 +127,9 @@ class SentBatches:
         """Store what is going to be sent: the batch with all of its requests. Doing it twice changes nothing."""
         async with self._database.transaction() as connection:
             inserted = await connection.fetchval(
-                "INSERT INTO batches (run_id, batch_key, trial_id, number, first, until, execution, endpoint, model, requests,"
-                " holder) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING number",
+                "INSERT INTO batches (run_id, batch_key, trial_id, number, first, until, execution, provider, endpoint,"
+                " model, requests, holder) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+                " ON CONFLICT DO NOTHING RETURNING number",
                 part.run_id,
                 meant.batch_key,
                 part.trial_id,
@@ -130,6 +137,7 @@ class SentBatches:
                 meant.first,
                 meant.until,
                 meant.execution,
+                meant.provider,
                 meant.endpoint,
                 meant.model,
                 len(meant.places),
@@ -182,17 +190,20 @@ class SentBatches:
 
     # -- sending --------------------------------------------------------------------------------------------------------------
 
-    async def begin_sending(self, batch: SentBatch, sender: str, input_file: str) -> bool:
-        """Say that a batch is being sent from now on, by whom and with which file. Whether nobody else said so meanwhile."""
+    async def begin_sending(self, batch: SentBatch, sender: str, input_file: str, longest: float) -> bool:
+        """Say that a batch is being sent from now on, by whom, with which file, and for how many seconds at most. Whether
+        nobody else said so meanwhile."""
         async with self._database.connection() as connection:
             taken = await connection.fetchval(
-                "UPDATE batches SET sender = $3, sending_at = now(), input_file = $4 WHERE run_id = $1 AND batch_key = $2"
-                " AND state = 'meant' AND (sender IS NOT DISTINCT FROM $5 OR sender = $3) RETURNING 1",
+                "UPDATE batches SET sender = $3, sending_at = now(), input_file = $4, longest_sending = $6"
+                " WHERE run_id = $1 AND batch_key = $2 AND state = 'meant'"
+                " AND (sender IS NOT DISTINCT FROM $5 OR sender = $3) RETURNING 1",
                 batch.run_id,
                 batch.batch_key,
                 sender,
                 input_file,
                 batch.sender,
+                longest,
             )
         return taken is not None
 
@@ -201,6 +212,14 @@ class SentBatches:
         await self._change(
             batch, "state = 'sent', provider_id = $3, sent_at = now(), sender = NULL", "AND state = 'meant'", provider_id
         )
+
+    async def known(self, endpoint: str, provider_ids: Collection[str]) -> set[str]:
+        """Those of some batches at an endpoint that are somebody's already."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT provider_id FROM batches WHERE endpoint = $1 AND provider_id = ANY($2)", endpoint, list(provider_ids)
+            )
+        return {row["provider_id"] for row in rows}
 
     async def was_refused(self, batch: SentBatch, sender: str) -> None:
         """The provider did not take it: whoever tries again need not look for it."""
