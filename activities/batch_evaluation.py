@@ -16,6 +16,7 @@ from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_results import LOOKS_UNTIL_LOST, LOST, BatchResults
 from activities.batches.batch_sender import BatchSender, holder_of
 from activities.batches.protocols import NoSuchBatch, NotYetKnown
+from activities.batches.verdicts import Verdicts
 from activities.budget.external_reservations import ExternalReservations
 from activities.budget.metering import NoMoreCalls
 from activities.endpoints.chat_models import ChatModels
@@ -41,6 +42,7 @@ from workflows.model.activities.provider_batches import (
     TakenBatch,
 )
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
+from workflows.model.spec.batch_options import BatchRules
 from workflows.model.trial import ShardInput
 
 log = structlog.get_logger("batches")
@@ -85,8 +87,11 @@ class BatchEvaluation(Batching):
         self._calls_end = calls_end
         self._endpoints = BatchEndpoints(models)
         self._aside = ExternalReservations(store.budgets, is_away, shards.meters)
-        self._sender = BatchSender(store, shards, self._endpoints, self._aside, is_away, most_times=models.patience.attempts)
-        self._results = BatchResults(store, shards, self._endpoints, self._aside, is_away)
+        verdicts = Verdicts(store, shards, models, is_away)
+        self._sender = BatchSender(
+            store, shards, self._endpoints, self._aside, verdicts, is_away, most_times=models.patience.attempts
+        )
+        self._results = BatchResults(store, shards, self._endpoints, self._aside, verdicts, is_away)
 
     async def close(self) -> None:
         """End what this worker started."""
@@ -96,7 +101,7 @@ class BatchEvaluation(Batching):
     async def submit_batch(self, asked: BatchInput) -> SubmittedBatch:
         attempt = Attempt(self._calls_end)
         async with heartbeating(attempt.ticked_in_silence):
-            with store_errors(), endpoint_errors(ATTEMPTS_TO_SEND):
+            with store_errors(), endpoint_errors(ATTEMPTS_TO_SEND, asked.rules):
                 submitting = asyncio.create_task(self._sender.submit(asked, attempt))
                 try:
                     return await asyncio.shield(submitting)
@@ -188,7 +193,8 @@ class BatchEvaluation(Batching):
             if not is_sent:
                 await until_back(lambda: self._store.sent_batches.withdraw(batch), self._is_away)
                 if batch.holder is not None:
-                    await self._aside.settle(part, CallsSettlement(holders=(batch.holder,)))
+                    calls = 0 if batch.scorer is None else batch.requests
+                    await self._aside.settle(part, CallsSettlement(holders=(batch.holder,), calls=calls))
                 return False
             batch = await self._reloaded(batch)
         assert batch.provider_id is not None
@@ -221,7 +227,7 @@ class BatchEvaluation(Batching):
 
 
 @contextmanager
-def endpoint_errors(most_attempts: int) -> Iterator[None]:
+def endpoint_errors(most_attempts: int, rules: BatchRules | None = None) -> Iterator[None]:
     """What an endpoint does, as Temporal is told: whether trying again can help, when, and how often."""
     try:
         yield
@@ -230,18 +236,15 @@ def endpoint_errors(most_attempts: int) -> Iterator[None]:
     except NoMoreCalls as error:
         raise ApplicationError(str(error), type=CUT_OFF, category=ApplicationErrorCategory.BENIGN) from None
     except NotYetKnown as error:
-        raise _later(str(error), _growing()) from None
+        first, longest = (FIRST_PAUSE, LONGEST_PAUSE) if rules is None else (rules.poll, rules.longest_poll)
+        raise _later(str(error), min(first * LOOKS_GROW ** min(activity.info().attempt, 50), longest)) from None
     except Unreachable as error:
         tries = activity.info().attempt
         if tries >= most_attempts:
             raise _for_good(error, f"tried {tries} times: {error}") from None
-        raise _later(str(error), _growing()) from None
+        raise _later(str(error), min(FIRST_PAUSE * LOOKS_GROW ** min(tries, 50), LONGEST_PAUSE)) from None
     except (Refused, CandidateFault) as error:
         raise _for_good(error, str(error)) from None
-
-
-def _growing() -> timedelta:
-    return min(FIRST_PAUSE * LOOKS_GROW ** min(activity.info().attempt, 50), LONGEST_PAUSE)
 
 
 def _later(told: str, pause: timedelta) -> ApplicationError:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Final, Literal
 
 import structlog
@@ -17,11 +18,13 @@ from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_sender import pieces_of
 from activities.batches.protocols import NO_ANSWER, BatchSaid, NoSuchBatch
 from activities.batches.result_file import ModelAsked, ResultFiles
+from activities.batches.verdicts import Verdicts
 from activities.budget.external_reservations import ExternalReservations
 from activities.endpoints.endpoint_policy import ModelPlace
 from activities.evaluation import ShardEvaluation
 from activities.shards.outcome_batches import until_back
 from activities.targets.faults import Refused, Unreachable
+from store.write.judge_replies import JudgeReply
 from store.write.repositories import Store
 from store.write.sent_batches import SentBatch
 from workflows.model.activities.external_trials import CallsSettlement
@@ -48,18 +51,22 @@ class BatchResults:
         shards: ShardEvaluation,
         endpoints: BatchEndpoints,
         aside: ExternalReservations,
+        verdicts: Verdicts,
         is_away: Callable[[BaseException], bool],
     ) -> None:
         self._store = store
         self._shards = shards
         self._endpoints = endpoints
         self._aside = aside
+        self._verdicts = verdicts
         self._is_away = is_away
 
     async def take(self, key: BatchKey) -> TakenBatch:
         """Everything that a batch has answered, in the store. Doing it twice changes nothing."""
         batches = self._store.sent_batches
         batch = await until_back(lambda: batches.load(key.part.run_id, key.batch_key), self._is_away)
+        if not batch.is_open and batch.scorer is not None:
+            return await self._judged(batch, key)
         if not batch.is_open:
             return TakenBatch(
                 result=ShardResult(), again=await until_back(lambda: batches.without_answer(batch), self._is_away)
@@ -72,7 +79,7 @@ class BatchResults:
             return await self._not_begun(batch, part, said)
         with TemporaryDirectory(prefix="ratchet-batch-") as folder:
             files = await self._endpoint(batch).download(said, Path(folder))
-            return await self._taken(batch, part, said, files)
+            return await self._taken(batch, part, key, said, files)
 
     def _endpoint(self, batch: SentBatch) -> BatchEndpoint:
         return self._endpoints.at(batch.provider, batch.endpoint, batch.model)
@@ -87,7 +94,7 @@ class BatchResults:
                 return None
             raise Unreachable(f"{batch.endpoint}: it does not know batch {batch.provider_id}") from None
 
-    async def _taken(self, batch: SentBatch, part: ShardInput, said: BatchSaid, files: list[Path]) -> TakenBatch:
+    async def _taken(self, batch: SentBatch, part: ShardInput, key: BatchKey, said: BatchSaid, files: list[Path]) -> TakenBatch:
         suite = await until_back(lambda: self._store.suites.load(part.run_id, part.split), self._is_away)
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
         price = suite.prices.get(batch.model)
@@ -99,16 +106,32 @@ class BatchResults:
         # What a provider says to be done, and shows no line of, may have been paid for.
         unheard = sum(name not in results.lines for name in without) if said.standing == "answered" else 0
         await self._settle(part, batch, results, unheard)
-        taken = [
-            await self._shards.take_over(piece, BatchAnswers(results, suite, part.config_hash)) for piece in pieces_of(part)
-        ]
-        await self._close(batch, "taken", said.status, without)
+        taken: list[ShardResult] = []
+        for piece in pieces_of(part) if batch.scorer is None else ():
+            answers = BatchAnswers(results, suite, part.config_hash, scores_later=bool(key.judges))
+            taken.append(await self._shards.take_over(piece, answers))
+        replies = {} if batch.scorer is None else await asyncio.to_thread(results.replies)
+        await self._close(batch, "taken", said.status, without, replies)
         log.info(
             "batch taken", batch=batch.provider_id, status=said.status, answers=len(names) - len(without), again=len(without)
         )
         self._refuse_for_good(names, results)
-        lost = 0 if batch.holder is not None else unheard
-        return TakenBatch(result=merged([*taken, ShardResult(lost=lost)]), again=len(without))
+        lost = ShardResult(lost=0 if batch.holder is not None else unheard)
+        if batch.scorer is None:
+            return TakenBatch(result=merged([*taken, lost]), again=len(without))
+        judged = await self._judged(batch, key)
+        return judged.model_copy(update={"result": merged([judged.result, lost])})
+
+    async def _judged(self, batch: SentBatch, key: BatchKey) -> TakenBatch:
+        """The scores that a judge's replies make, with those of others. Doing it twice changes nothing."""
+        assert batch.scorer is not None
+        scored: list[ShardResult] = []
+        again = 0
+        for piece in pieces_of(key.part.model_copy(update={"first": batch.first, "last": batch.until})):
+            result, left = await self._verdicts.score(piece, batch.execution, key.judges or (batch.scorer,), batch.scorer)
+            scored += [] if result is None else [result]
+            again += left
+        return TakenBatch(result=merged(scored), again=again)
 
     async def _settle(self, part: ShardInput, batch: SentBatch, results: ResultFiles, unheard: int) -> None:
         """Book what the answers took before they are stored: what is set aside for them is no longer."""
@@ -117,7 +140,8 @@ class BatchResults:
         taken, dearest = results.taken, results.dearest
         settlement = CallsSettlement(
             holders=(batch.holder,),
-            answered=taken.samples,
+            answered=taken.samples if batch.scorer is None else 0,
+            calls=0 if batch.scorer is None else batch.requests,
             unanswered=unheard,
             tokens=taken.tokens,
             cost=taken.cost,
@@ -131,7 +155,7 @@ class BatchResults:
         log.warning("a provider has lost a batch", batch=batch.provider_id, at=batch.endpoint, requests=batch.requests)
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
         if batch.holder is not None:
-            await self._aside.settle(part, CallsSettlement(holders=(batch.holder,), unanswered=batch.requests))
+            await self._aside.settle(part, _settlement(batch, unanswered=batch.requests))
         await self._close(batch, "lost", LOST, dict.fromkeys(names, LOST))
         lost = 0 if batch.holder is not None else batch.requests
         return TakenBatch(result=ShardResult(lost=lost), again=len(names))
@@ -141,7 +165,7 @@ class BatchResults:
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
         code, message = said.error or ("", "no reason given")
         if batch.holder is not None:
-            await self._aside.settle(part, CallsSettlement(holders=(batch.holder,)))
+            await self._aside.settle(part, _settlement(batch))
         kind = code.replace("_", " ") or "batch failed"
         await self._close(batch, "taken", said.status, dict.fromkeys(names, kind))
         if not said.begins_later:
@@ -151,8 +175,16 @@ class BatchResults:
             )
         return TakenBatch(result=ShardResult(), again=len(names))
 
-    async def _close(self, batch: SentBatch, state: Literal["taken", "lost"], said: str, without: Mapping[str, str]) -> None:
-        await until_back(lambda: self._store.sent_batches.is_over(batch, state, said, without), self._is_away)
+    async def _close(
+        self,
+        batch: SentBatch,
+        state: Literal["taken", "lost"],
+        said: str,
+        without: Mapping[str, str],
+        replies: Mapping[str, JudgeReply] = MappingProxyType({}),
+    ) -> None:
+        closing = self._store.sent_batches
+        await until_back(lambda: closing.is_over(batch, state, said, without, replies), self._is_away)
 
     def _refuse_for_good(self, names: Mapping[str, int], results: ResultFiles) -> None:
         """End the trial where the endpoint refuses, as it ends where it does so at once."""
@@ -166,6 +198,12 @@ class BatchResults:
             raise ApplicationError(
                 shorten(str(fault)), {"errors": dict(errors)}, type=PERMANENT_TARGET_ERROR, non_retryable=True
             ) from None
+
+
+def _settlement(batch: SentBatch, unanswered: int = 0) -> CallsSettlement:
+    """The end of what was set aside for a batch that has answered nothing."""
+    calls = 0 if batch.scorer is None else batch.requests
+    return CallsSettlement(holders=(batch.holder or "",), unanswered=unanswered, calls=calls)
 
 
 def _without_answer(names: Mapping[str, int], results: ResultFiles) -> dict[str, str]:

@@ -21,6 +21,7 @@ from activities.endpoints.response_bodies import LARGEST_ANSWER_BYTES, refuse_to
 from activities.targets.chat import output_of_answer
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Unreachable
 from ratchet import Output
+from store.write.judge_replies import JudgeReply
 from workflows.model.failures import described, shorten
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.prices import Price
@@ -79,6 +80,18 @@ class ResultFiles:
             file.seek(line.offset)
             text = file.read(line.length) if line.length <= _LONGEST_LINE else b""
         return self._output(text, line.length)
+
+    def replies(self) -> dict[str, JudgeReply]:
+        """What judges said, by the custom ids of the requests that got an answer."""
+        found: dict[str, JudgeReply] = {}
+        for name, line in self.lines.items():
+            if line.verdict != "answer":
+                continue
+            try:
+                found[name] = JudgeReply(line.tokens, line.cost, value=self.output(name).value)
+            except CandidateFault as fault:
+                found[name] = JudgeReply(fault.tokens, fault.cost, fault=str(fault), kind=fault.kind, billed=fault.billed)
+        return found
 
     @property
     def taken(self) -> Amount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -71,6 +72,38 @@ def climbing(server: BatchedProvider, mode: str = "batch", **parts: Any) -> dict
         "execution": execution,
         "seed": 1,
     } | parts
+
+
+JUDGES = ("good", "brief")
+
+
+def judged_climber(body: dict[str, Any]) -> str:
+    """The climber, and its judges: the first one talks rubbish about two answers before it is told so."""
+    if "judge" not in body["model"]:
+        return climber(body)
+    material = body["messages"][1]["content"]
+    is_rubbish = "good" in body["model"] and any(f">\n{n}\n<" in material for n in (3, 7)) and len(body["messages"]) == 2
+    if is_rubbish:
+        return "Well, it depends."
+    return json.dumps({"reason": "It says so.", "score": 5 if ">\nyes\n<" in material else 1})
+
+
+def judging(server: BatchedProvider, mode: str = "batch", **parts: Any) -> dict[str, Any]:
+    """The same, scored by two judges, each of whom is a model."""
+    prefix = "" if server.provider == "openai" else f"{server.provider}/"
+    models = {name: f"{prefix}judge-{name}" for name in JUDGES}
+    place = {"base_url": server.url}
+    spec = climbing(server, mode, **parts)
+    scorers = [
+        {"kind": "rubric", "name": name, "rubric": "It says yes.", "model": model, "parameters": {"max_tokens": 50}, **place}
+        for name, model in models.items()
+    ]
+    return spec | {
+        "name": f"judging-{mode}",
+        "scorers": scorers,
+        "objective": JUDGES[0],
+        "prices": {**spec["prices"], **dict.fromkeys(models.values(), PRICE)},
+    }
 
 
 async def rows(engines: Engines, table: str, what: str, run_id: str) -> list[Any]:
