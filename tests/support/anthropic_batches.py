@@ -96,7 +96,7 @@ class AnthropicBatchServer(BatchedProvider):
 
 
 def _refuse_strangers(request: web.Request) -> None:
-    assert request.headers["x-api-key"] and request.headers["anthropic-version"]
+    assert request.headers["authorization"].startswith("Bearer ") and request.headers["anthropic-version"]
 
 
 def _chat(message: dict[str, Any]) -> dict[str, Any]:

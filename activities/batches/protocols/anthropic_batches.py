@@ -70,7 +70,7 @@ class AnthropicBatches:
         return f"{url.removesuffix('/v1')}/v1"
 
     def headers(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key, "anthropic-version": VERSION}
+        return {"Authorization": f"Bearer {key}", "anthropic-version": VERSION}  # as its SDK does
 
     def form(self, batch_key: str) -> BodyForm:
         return BodyForm(b'{"requests":[', b",\n", b"]}")

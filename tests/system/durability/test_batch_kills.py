@@ -19,12 +19,15 @@ import pytest
 
 from tests.support.batch_server import provider_of_batches
 from tests.support.batched_provider import BatchedProvider, Plan
-from tests.support.batched_runs import climber, climbing, decided, rows, told_of
+from tests.support.batched_runs import climbing, decided, judged_climber, judging, rows, told_of
 from tests.support.engines import PLUGINS, Engines
 
 ROOT = Path(__file__).parents[3]
 SEEDS = int(os.environ.get("RATCHET_KILL_SEEDS", "0"))
 PROVIDERS = ("openai", "anthropic", "google")
+JUDGED = "openai"
+"""Where judges are asked in batches, too: their batches are killed at as the target's are, in an order of their own."""
+
 STAGES = {
     "before it is sent": ("before", "make"),
     "sent, and not stored": ("after", "make"),
@@ -32,6 +35,7 @@ STAGES = {
     "before its results are read": ("before", "content"),
     "while its results are stored": ("after", "content"),
 }
+AFTER_THE_FIRST = ["sent, and not stored", "while it is waited for", "while its results are stored", "before it is sent"]
 LONGEST_DELAY = 0.6
 """Seconds from a stage to the kill, at most: what follows goes on meanwhile."""
 
@@ -114,7 +118,7 @@ def batched(server: BatchedProvider) -> dict[str, Any]:
 async def killed_at(provider: str, stages: list[str], run_id: str, engines: Engines, folder: Path, random: Random) -> None:
     """One run, killed at each stage; and its twin that is asked at once."""
     async with (
-        provider_of_batches(provider, climber, folder) as server,
+        provider_of_batches(provider, judged_climber, folder) as server,
         served(engines, run_id, folder, told_of(server)) as worker,
     ):
         spec = batched(server)
@@ -138,6 +142,46 @@ async def finished(engines: Engines, spec: dict[str, Any], run_id: str, queue: s
     handle = await engines.client.start_workflow("OptimizationWorkflow", spec, id=run_id, task_queue=queue)
     result: dict[str, Any] = await handle.result()
     return result
+
+
+async def judged_and_killed_at(stages: list[str], run_id: str, engines: Engines, folder: Path, random: Random) -> None:
+    """One baseline whose judges are asked in batches, killed at each stage after the target was asked; and its twin."""
+    async with (
+        provider_of_batches(JUDGED, judged_climber, folder) as server,
+        served(engines, run_id, folder, told_of(server)) as worker,
+    ):
+        spec = judging(server, budget={"trials": 1, "cost": 1000.0})
+        direct = await finished(engines, spec | {"execution": {"mode": "direct"}}, f"{run_id}-direct", run_id)
+        asked = len(server.chats)
+        server.plans = [Plan(), Plan(looks=1, answers=9, ends="expired"), Plan(statuses={3: 500}), Plan(looks=1)]
+        kills = Kills(server, worker, [], random)
+        made = server.begun
+
+        def begun(**given: Any) -> Any:
+            if len(server.batches) == 1:
+                kills.left += stages
+            return made(**given)
+
+        server.begun = begun  # type: ignore[method-assign]
+        result = await finished(engines, spec, run_id, run_id)
+        assert not kills.left, f"the run ended before it was killed {kills.left}"
+    assert result["baseline_score"] == direct["baseline_score"]
+    assert len(server.paid) == server.paid.total() == asked, "a verdict was paid twice, or lost"
+    assert result["spend"]["cost"] == pytest.approx(direct["spend"]["cost"] / 2)
+    assert result["lost"]["samples"] == 0
+    assert not await rows(engines, "budget_leases", "run_id, holder", run_id)
+
+
+async def test_a_kill_at_each_stage_of_a_judges_batch_costs_nothing(engines: Engines, tmp_path: Path) -> None:
+    await judged_and_killed_at(AFTER_THE_FIRST, "judge-kills", engines, tmp_path, Random(1))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_kills_at_every_stage_of_a_judges_batch_cost_nothing(seed: int, engines: Engines, tmp_path: Path) -> None:
+    random = Random(f"judge {seed}")
+    stages = list(AFTER_THE_FIRST)
+    random.shuffle(stages)
+    await judged_and_killed_at(stages, f"judge-kills-{seed}", engines, tmp_path, random)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
