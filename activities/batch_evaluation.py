@@ -15,8 +15,8 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_results import LOOKS_UNTIL_LOST, LOST, BatchResults
 from activities.batches.batch_sender import BatchSender, holder_of
+from activities.batches.judge_verdicts import Verdicts
 from activities.batches.protocols import NoSuchBatch, NotYetKnown
-from activities.batches.verdicts import Verdicts
 from activities.budget.external_reservations import ExternalReservations
 from activities.budget.metering import NoMoreCalls
 from activities.endpoints.chat_models import ChatModels

@@ -34,7 +34,7 @@ from activities.proposals.optimizer_classes import refuse_no_optimizer
 from activities.releases.candidate_tags import TemporaryTags
 from activities.scorers import ScorerTools
 from activities.scorers.bounded_patterns import BoundedMatching
-from activities.scorers.judge_replies import AllReplies
+from activities.scorers.known_replies import AllReplies
 from activities.shards.attempt import Attempt, CallsEnd
 from activities.shards.call_journal import CallJournal, ShardCalls
 from activities.shards.conclusion import Concluding

@@ -16,9 +16,9 @@ from temporalio.exceptions import ApplicationError
 from activities.batches.batch_answers import BatchAnswers
 from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_sender import pieces_of
+from activities.batches.judge_verdicts import Verdicts
 from activities.batches.protocols import NO_ANSWER, BatchSaid, NoSuchBatch
 from activities.batches.result_file import ModelAsked, ResultFiles
-from activities.batches.verdicts import Verdicts
 from activities.budget.external_reservations import ExternalReservations
 from activities.endpoints.endpoint_policy import ModelPlace
 from activities.evaluation import ShardEvaluation

@@ -22,10 +22,10 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.batches.batch_answers import NeverSent
 from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
+from activities.batches.judge_verdicts import Verdicts
 from activities.batches.pair_requests import NamedRequest, PairRequests, TargetRequests
 from activities.batches.protocols import BatchProtocol, BatchSaid, SoughtBatch, protocol_of
 from activities.batches.request_file import RequestFile, batch_key
-from activities.batches.verdicts import Verdicts
 from activities.budget.external_reservations import ExternalReservations
 from activities.evaluation import ShardEvaluation
 from activities.shards.attempt import Attempt

@@ -10,7 +10,7 @@ from activities.batches.request_file import custom_id
 from activities.endpoints.chat_models import ChatModels, held_to_schema
 from activities.evaluation import ShardEvaluation
 from activities.scorers import grades_of_one
-from activities.scorers.judge_replies import AllReplies, ToBeAsked
+from activities.scorers.known_replies import AllReplies, ToBeAsked
 from activities.shards.pair_calls import number_of
 from activities.shards.sample_outcomes import output_of
 from activities.shards.shard import score_key_of

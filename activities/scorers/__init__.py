@@ -22,7 +22,7 @@ from activities.plugins.own_activities import OwnActivities
 from activities.scorers.bounded_patterns import BoundedMatching
 from activities.scorers.extracts import NothingThere, extracted
 from activities.scorers.grades import Grade, decided
-from activities.scorers.judge_replies import RepliesToOne
+from activities.scorers.known_replies import RepliesToOne
 from activities.scorers.matches import expected_label, kept_label
 from ratchet import Output, Sample, Score
 from store.read.sample_files import FileReader

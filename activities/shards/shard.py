@@ -23,7 +23,7 @@ from activities.endpoints.gate import ClosedForLong
 from activities.plugins.printed_text import PrintedText
 from activities.scorers import ScorerTools, asks_somebody, details_of_a_failure, score
 from activities.scorers.grades import Grade
-from activities.scorers.judge_replies import AllReplies
+from activities.scorers.known_replies import AllReplies
 from activities.shards.attempt import Attempt
 from activities.shards.call_journal import ShardCalls
 from activities.shards.conversations import Conversations

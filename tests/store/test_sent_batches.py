@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from store.write.judge_replies import JudgeReply
+from store.write.retention.removals import remove_texts_beside_answers
 from store.write.sent_batches import MeantBatch
 from tests.support.store_examples import ExampleRun
 
@@ -63,3 +65,20 @@ async def test_what_got_no_answer_is_counted_in_one_execution(example: ExampleRu
     assert {name: (failed.times, failed.error_class) for name, failed in failures.items()} == {"a": (2, "batch expired")}
     assert await batches.failures(part, "another execution") == {}
     assert await batches.open_in(part) == []
+
+
+async def test_what_judges_replied_is_kept_with_the_end_of_their_batch_until_texts_are_removed(example: ExampleRun) -> None:
+    run = await example.open()
+    batches, part = run.store.sent_batches, run.shard(first=0, last=3)
+    judged = await batches.mean(part, replace(MEANT, scorer="scorers[0]"))
+    assert await batches.open_at(part) is None, "it is the judge's"
+    assert await batches.open_at(part, "scorers[0]") is not None
+    said = {"a": JudgeReply(15, 0.5, value="5"), "b": JudgeReply(0, 0.0, fault="no", kind="http 400", billed="no")}
+    for _ in range(2):
+        await batches.is_over(judged, "taken", "completed", {"c": "batch expired"}, said)
+    assert await run.store.judge_replies.load(part, "execution") == {0: {"a": said["a"]}, 1: {"b": said["b"]}}
+    assert await run.store.judge_replies.load(run.shard(first=1, last=3), "execution") == {1: {"b": said["b"]}}
+    assert await run.store.judge_replies.load(part, "another execution") == {}
+    async with run.database.transaction() as connection:
+        await remove_texts_beside_answers(connection, run.run_id)
+    assert await run.store.judge_replies.load(part, "execution") == {}

@@ -128,7 +128,7 @@ class Removals:
             else:
                 await connection.execute("DELETE FROM run_sizes WHERE run_id = $1", due.run_id)
                 await remove_turns(connection, due.run_id)
-                await _remove_texts_beside_answers(connection, due.run_id)
+                await remove_texts_beside_answers(connection, due.run_id)
             await connection.execute(
                 "UPDATE removals SET ended_at = now() WHERE run_id = $1 AND kind = $2 AND ended_at IS NULL",
                 due.run_id,
@@ -199,7 +199,7 @@ async def _is_removable(connection: Connection, run_id: str) -> bool:
     return bool(over) and not await legal_holds_in_force(connection, run_id)
 
 
-async def _remove_texts_beside_answers(connection: Connection, run_id: str) -> None:
+async def remove_texts_beside_answers(connection: Connection, run_id: str) -> None:
     """What quotes answers: the first look, and what models wrote that propose or judge. What these took stays counted."""
     look = await connection.fetchval("SELECT first_look FROM runs WHERE run_id = $1", run_id)
     if look is not None:

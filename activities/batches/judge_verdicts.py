@@ -8,7 +8,7 @@ from activities.batches.batch_answers import JudgedAnswers
 from activities.batches.pair_requests import JudgeRequests
 from activities.endpoints.chat_models import ChatModels
 from activities.evaluation import ShardEvaluation
-from activities.scorers.judge_replies import AllReplies
+from activities.scorers.known_replies import AllReplies
 from activities.shards.outcome_batches import until_back
 from store.write.outcomes import UnansweredPair
 from store.write.repositories import Store
