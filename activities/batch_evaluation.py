@@ -12,9 +12,11 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.batches.batch_endpoint import BatchEndpoints, NoSuchBatch
+from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_results import LOOKS_UNTIL_LOST, LOST, BatchResults
 from activities.batches.batch_sender import BatchSender, holder_of
+from activities.batches.judge_verdicts import Verdicts
+from activities.batches.protocols import NoSuchBatch, NotYetKnown
 from activities.budget.external_reservations import ExternalReservations
 from activities.budget.metering import NoMoreCalls
 from activities.endpoints.chat_models import ChatModels
@@ -40,6 +42,7 @@ from workflows.model.activities.provider_batches import (
     TakenBatch,
 )
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
+from workflows.model.spec.batch_options import BatchRules
 from workflows.model.trial import ShardInput
 
 log = structlog.get_logger("batches")
@@ -48,8 +51,8 @@ NOT_OVER: Final = "BatchNotOver"
 """The error of a look at a batch that goes on."""
 
 LOOKS_GROW: Final = 1.5
-LONGEST_BATCH: Final = timedelta(hours=26)
-"""A provider has a day for a batch. One that takes so much longer is cancelled."""
+AFTER_ITS_TIME: Final = timedelta(hours=2)
+"""A batch that takes so much longer than its provider has for it is cancelled."""
 
 LONGEST_CANCELLATION: Final = timedelta(hours=1)
 """One that is still not over then counts as lost."""
@@ -84,8 +87,11 @@ class BatchEvaluation(Batching):
         self._calls_end = calls_end
         self._endpoints = BatchEndpoints(models)
         self._aside = ExternalReservations(store.budgets, is_away, shards.meters)
-        self._sender = BatchSender(store, shards, self._endpoints, self._aside, is_away, most_times=models.patience.attempts)
-        self._results = BatchResults(store, shards, self._endpoints, self._aside, is_away)
+        verdicts = Verdicts(store, shards, models, is_away)
+        self._sender = BatchSender(
+            store, shards, self._endpoints, self._aside, verdicts, is_away, most_times=models.patience.attempts
+        )
+        self._results = BatchResults(store, shards, self._endpoints, self._aside, verdicts, is_away)
 
     async def close(self) -> None:
         """End what this worker started."""
@@ -95,7 +101,7 @@ class BatchEvaluation(Batching):
     async def submit_batch(self, asked: BatchInput) -> SubmittedBatch:
         attempt = Attempt(self._calls_end)
         async with heartbeating(attempt.ticked_in_silence):
-            with store_errors(), endpoint_errors(ATTEMPTS_TO_SEND):
+            with store_errors(), endpoint_errors(ATTEMPTS_TO_SEND, asked.rules):
                 submitting = asyncio.create_task(self._sender.submit(asked, attempt))
                 try:
                     return await asyncio.shield(submitting)
@@ -119,7 +125,7 @@ class BatchEvaluation(Batching):
         info = activity.info()
         waited = info.current_attempt_scheduled_time - info.scheduled_time
         try:
-            said = await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+            said = await self._endpoint(batch).look(batch.provider_id)
         except NoSuchBatch:
             unknown = await until_back(lambda: self._store.sent_batches.note_unknown(batch), self._is_away)
             if unknown >= LOOKS_UNTIL_LOST:
@@ -131,10 +137,11 @@ class BatchEvaluation(Batching):
             lambda: self._store.sent_batches.note(batch, said.status, said.finished, said.failed, ended=said.has_ended),
             self._is_away,
         )
-        if said.has_ended or waited > LONGEST_BATCH + LONGEST_CANCELLATION:
+        longest = self._endpoint(batch).protocol.lasts + AFTER_ITS_TIME
+        if said.has_ended or waited > longest + LONGEST_CANCELLATION:
             return BatchEnd(said=said.status)
-        if waited > LONGEST_BATCH:
-            await self._endpoints.cancel(batch.endpoint, batch.model, batch.provider_id)
+        if waited > longest:
+            await self._endpoint(batch).cancel(batch.provider_id)
         done = f"{said.finished + said.failed:,} of {batch.requests:,} done"
         raise self._not_over(look, batch, f"{said.status}, {done}")
 
@@ -178,18 +185,24 @@ class BatchEvaluation(Batching):
     async def _is_over(self, part: ShardInput, batch: SentBatch) -> bool:
         """Whether a batch has results to take. One that goes on is cancelled, one that was never sent is withdrawn."""
         if batch.state == "meant":
-            if batch.sender is None or await self._sender.found(batch) is None:
+            try:
+                is_sent = batch.sender is not None and await self._sender.found(batch) is not None
+            except NotYetKnown as error:
+                log.info("a batch cannot be cancelled before it is known which it is", trial=batch.trial_id, error=str(error))
+                return False
+            if not is_sent:
                 await until_back(lambda: self._store.sent_batches.withdraw(batch), self._is_away)
                 if batch.holder is not None:
-                    await self._aside.settle(part, CallsSettlement(holders=(batch.holder,)))
+                    calls = 0 if batch.scorer is None else batch.requests
+                    await self._aside.settle(part, CallsSettlement(holders=(batch.holder,), calls=calls))
                 return False
             batch = await self._reloaded(batch)
         assert batch.provider_id is not None
         try:
-            said = await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+            said = await self._endpoint(batch).look(batch.provider_id)
             if not said.has_ended:
-                await self._endpoints.cancel(batch.endpoint, batch.model, batch.provider_id)
-                said = await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+                await self._endpoint(batch).cancel(batch.provider_id)
+                said = await self._endpoint(batch).look(batch.provider_id)
         except NoSuchBatch:
             return True
         await until_back(
@@ -203,6 +216,9 @@ class BatchEvaluation(Batching):
         number = await until_back(lambda: self._store.sent_batches.next_number(part), self._is_away)
         await self._aside.settle(part, CallsSettlement(holders=(holder_of(number),)))
 
+    def _endpoint(self, batch: SentBatch) -> BatchEndpoint:
+        return self._endpoints.at(batch.provider, batch.endpoint, batch.model)
+
     async def _loaded(self, key: BatchKey) -> SentBatch:
         return await until_back(lambda: self._store.sent_batches.load(key.part.run_id, key.batch_key), self._is_away)
 
@@ -211,7 +227,7 @@ class BatchEvaluation(Batching):
 
 
 @contextmanager
-def endpoint_errors(most_attempts: int) -> Iterator[None]:
+def endpoint_errors(most_attempts: int, rules: BatchRules | None = None) -> Iterator[None]:
     """What an endpoint does, as Temporal is told: whether trying again can help, when, and how often."""
     try:
         yield
@@ -219,6 +235,9 @@ def endpoint_errors(most_attempts: int) -> Iterator[None]:
         raise _later(str(error), timedelta(seconds=error.seconds)) from error
     except NoMoreCalls as error:
         raise ApplicationError(str(error), type=CUT_OFF, category=ApplicationErrorCategory.BENIGN) from None
+    except NotYetKnown as error:
+        first, longest = (FIRST_PAUSE, LONGEST_PAUSE) if rules is None else (rules.poll, rules.longest_poll)
+        raise _later(str(error), min(first * LOOKS_GROW ** min(activity.info().attempt, 50), longest)) from None
     except Unreachable as error:
         tries = activity.info().attempt
         if tries >= most_attempts:

@@ -34,6 +34,7 @@ from activities.proposals.optimizer_classes import refuse_no_optimizer
 from activities.releases.candidate_tags import TemporaryTags
 from activities.scorers import ScorerTools
 from activities.scorers.bounded_patterns import BoundedMatching
+from activities.scorers.known_replies import AllReplies
 from activities.shards.attempt import Attempt, CallsEnd
 from activities.shards.call_journal import CallJournal, ShardCalls
 from activities.shards.conclusion import Concluding
@@ -180,9 +181,14 @@ class ShardEvaluation(Evaluating):
         self.meters.lost_calls.add(calls.lost)
         calls.over()
 
-    async def take_over(self, shard: ShardInput, given: GivenAnswers) -> ShardResult:
-        """Score and commit answers that came from elsewhere. For activities, which heartbeat while they do it."""
-        return await self._evaluate(shard, given)
+    async def take_over(self, shard: ShardInput, given: GivenAnswers, replies: AllReplies | None = None) -> ShardResult:
+        """Score and commit answers that came from elsewhere, with what judges said of them. For activities, which heartbeat
+        while they do it."""
+        return await self._evaluate(shard, given, replies=replies)
+
+    def scorers_of(self, suite: EvaluationSuite) -> ScorerTools:
+        """What the scorers of a suite share, for whoever asks judges in another way."""
+        return replace(self._scorers, prices=suite.prices)
 
     def target_of(self, suite: EvaluationSuite) -> Answering:
         """The target of a suite, for whoever asks it in another way."""
@@ -198,8 +204,13 @@ class ShardEvaluation(Evaluating):
         given: GivenAnswers | None = None,
         attempt: Attempt | None = None,
         calls: ShardCalls | None = None,
+        replies: AllReplies | None = None,
     ) -> ShardResult:
         with store_errors():
+            if replies is None and shard.judged:
+                execution = str(activity.info().workflow_run_id)
+                said = await until_back(lambda: self._store.judge_replies.load(shard, execution), self._is_away)
+                replies = AllReplies(said, waits=False)
             work = await until_back(lambda: self._store.outcomes.missing(shard), self._is_away)
             if given is None and work.suite.rescore_of is not None:
                 given = GivenAnswers((), complete=True, kept=True)  # what is not there is missing
@@ -246,6 +257,7 @@ class ShardEvaluation(Evaluating):
                     attempt=attempt,
                     calls=calls,
                     conversations=conversations,
+                    replies=replies,
                 )
                 await finished_or_handed_back(at_work)
                 goes_on = at_work.waits_for_a_budget_lease and not activity.is_cancelled()
@@ -254,7 +266,7 @@ class ShardEvaluation(Evaluating):
                 lost = calls.lost if calls is not None and not metered else 0
                 return done.model_copy(update={"metered": metered, "lost": lost})
             lost = calls.lost if calls is not None else 0
-            rest = await self._evaluate(shard, given, attempt, calls)
+            rest = await self._evaluate(shard, given, attempt, calls, replies)
             return rest.model_copy(update={"evaluated": rest.evaluated + done.evaluated, "found": done.found, "lost": lost})
 
     async def _conversations(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from activities.batches.request_file import custom_id
@@ -18,8 +18,9 @@ from workflows.model.suite import EvaluationSuite
 class BatchAnswers(GivenAnswers):
     """Those pairs of a batch that have an answer, be it one that fails them. The others are left alone, and go again."""
 
-    def __init__(self, results: ResultFiles, suite: EvaluationSuite, config_hash: str) -> None:
+    def __init__(self, results: ResultFiles, suite: EvaluationSuite, config_hash: str, *, scores_later: bool) -> None:
         super().__init__((), complete=False)
+        self.scores_later = scores_later
         self._results = results
         self._suite = suite
         self._config_hash = config_hash
@@ -42,6 +43,17 @@ class BatchAnswers(GivenAnswers):
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
     ) -> Output:
         return self._results.output(self._names[sample.id, experiment.replicate])
+
+
+class JudgedAnswers(GivenAnswers):
+    """Answers that are kept, and on which judges have given all verdicts."""
+
+    def __init__(self, ready: Collection[tuple[str, int]]) -> None:
+        super().__init__((), complete=False, kept=True)
+        self._ready = ready
+
+    def concern(self, pair: ToAnswer) -> bool:
+        return pair.kept is not None and (pair.sample.id, pair.replicate) in self._ready
 
 
 class NeverSent(GivenAnswers):

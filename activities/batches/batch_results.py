@@ -7,19 +7,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Final, Literal
 
 import structlog
 from temporalio.exceptions import ApplicationError
 
 from activities.batches.batch_answers import BatchAnswers
-from activities.batches.batch_endpoint import BatchEndpoints, BatchSaid, NoSuchBatch
+from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.batch_sender import pieces_of
-from activities.batches.result_file import NO_LINE, ModelAsked, ResultFiles
+from activities.batches.judge_verdicts import Verdicts
+from activities.batches.protocols import NO_ANSWER, BatchSaid, NoSuchBatch
+from activities.batches.result_file import ModelAsked, ResultFiles
 from activities.budget.external_reservations import ExternalReservations
+from activities.endpoints.endpoint_policy import ModelPlace
 from activities.evaluation import ShardEvaluation
 from activities.shards.outcome_batches import until_back
 from activities.targets.faults import Refused, Unreachable
+from store.write.judge_replies import JudgeReply
 from store.write.repositories import Store
 from store.write.sent_batches import SentBatch
 from workflows.model.activities.external_trials import CallsSettlement
@@ -36,9 +41,6 @@ LOOKS_UNTIL_LOST: Final = 3
 LOST: Final = "batch lost"
 """The class of the error of requests whose batch their provider does not know any more."""
 
-_TOO_MUCH_AT_ONCE: Final = ("token_limit_exceeded", "rate_limit_exceeded", "request_limit_exceeded", "batch_limit_exceeded")
-"""Why a provider does not begin a batch now, and may begin it later."""
-
 
 class BatchResults:
     """Reads, settles, scores, commits, and closes a batch."""
@@ -49,18 +51,22 @@ class BatchResults:
         shards: ShardEvaluation,
         endpoints: BatchEndpoints,
         aside: ExternalReservations,
+        verdicts: Verdicts,
         is_away: Callable[[BaseException], bool],
     ) -> None:
         self._store = store
         self._shards = shards
         self._endpoints = endpoints
         self._aside = aside
+        self._verdicts = verdicts
         self._is_away = is_away
 
     async def take(self, key: BatchKey) -> TakenBatch:
         """Everything that a batch has answered, in the store. Doing it twice changes nothing."""
         batches = self._store.sent_batches
         batch = await until_back(lambda: batches.load(key.part.run_id, key.batch_key), self._is_away)
+        if not batch.is_open and batch.scorer is not None:
+            return await self._judged(batch, key)
         if not batch.is_open:
             return TakenBatch(
                 result=ShardResult(), again=await until_back(lambda: batches.without_answer(batch), self._is_away)
@@ -69,58 +75,63 @@ class BatchResults:
         said = await self._look(batch)
         if said is None or not said.has_ended:
             return await self._lost(batch, part)
-        if said.status == "failed":
+        if said.standing == "refused":
             return await self._not_begun(batch, part, said)
         with TemporaryDirectory(prefix="ratchet-batch-") as folder:
-            files = await self._downloaded(batch, said, Path(folder))
-            return await self._taken(batch, part, said, files)
+            files = await self._endpoint(batch).download(said, Path(folder))
+            return await self._taken(batch, part, key, said, files)
+
+    def _endpoint(self, batch: SentBatch) -> BatchEndpoint:
+        return self._endpoints.at(batch.provider, batch.endpoint, batch.model)
 
     async def _look(self, batch: SentBatch) -> BatchSaid | None:
         assert batch.provider_id is not None
         try:
-            return await self._endpoints.look(batch.endpoint, batch.model, batch.provider_id)
+            return await self._endpoint(batch).look(batch.provider_id)
         except NoSuchBatch:
             unknown = await until_back(lambda: self._store.sent_batches.note_unknown(batch), self._is_away)
             if unknown >= LOOKS_UNTIL_LOST:
                 return None
             raise Unreachable(f"{batch.endpoint}: it does not know batch {batch.provider_id}") from None
 
-    async def _downloaded(self, batch: SentBatch, said: BatchSaid, folder: Path) -> list[Path]:
-        """The files that the provider has: of answers, and of errors."""
-        files: list[Path] = []
-        for name, file_id in (("answers", said.output_file), ("errors", said.error_file)):
-            if file_id is None:
-                continue
-            path = folder / f"{name}.jsonl"
-            try:
-                await self._endpoints.download(batch.endpoint, batch.model, file_id, path)
-            except NoSuchBatch as error:
-                log.warning("a batch's results are gone", batch=batch.provider_id, file=name, error=str(error))
-                continue
-            files.append(path)
-        return files
-
-    async def _taken(self, batch: SentBatch, part: ShardInput, said: BatchSaid, files: list[Path]) -> TakenBatch:
+    async def _taken(self, batch: SentBatch, part: ShardInput, key: BatchKey, said: BatchSaid, files: list[Path]) -> TakenBatch:
         suite = await until_back(lambda: self._store.suites.load(part.run_id, part.split), self._is_away)
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
         price = suite.prices.get(batch.model)
-        asked = ModelAsked(batch.model, batch.endpoint, None if price is None else price.in_batches)
+        endpoint, place = self._endpoint(batch), ModelPlace(batch.provider, batch.endpoint, batch.model)
+        asked = ModelAsked(batch.model, place, endpoint.protocol, None if price is None else price.in_batches)
         results = ResultFiles(files, asked)
         await asyncio.to_thread(results.note, names.keys())
         without = _without_answer(names, results)
         # What a provider says to be done, and shows no line of, may have been paid for.
-        unheard = sum(name not in results.lines for name in without) if said.status == "completed" else 0
+        unheard = sum(name not in results.lines for name in without) if said.standing == "answered" else 0
         await self._settle(part, batch, results, unheard)
-        taken = [
-            await self._shards.take_over(piece, BatchAnswers(results, suite, part.config_hash)) for piece in pieces_of(part)
-        ]
-        await self._close(batch, "taken", said.status, without)
+        taken: list[ShardResult] = []
+        for piece in pieces_of(part) if batch.scorer is None else ():
+            answers = BatchAnswers(results, suite, part.config_hash, scores_later=bool(key.judges))
+            taken.append(await self._shards.take_over(piece, answers))
+        replies = {} if batch.scorer is None else await asyncio.to_thread(results.replies)
+        await self._close(batch, "taken", said.status, without, replies)
         log.info(
             "batch taken", batch=batch.provider_id, status=said.status, answers=len(names) - len(without), again=len(without)
         )
         self._refuse_for_good(names, results)
-        lost = 0 if batch.holder is not None else unheard
-        return TakenBatch(result=merged([*taken, ShardResult(lost=lost)]), again=len(without))
+        lost = ShardResult(lost=0 if batch.holder is not None else unheard)
+        if batch.scorer is None:
+            return TakenBatch(result=merged([*taken, lost]), again=len(without))
+        judged = await self._judged(batch, key)
+        return judged.model_copy(update={"result": merged([judged.result, lost])})
+
+    async def _judged(self, batch: SentBatch, key: BatchKey) -> TakenBatch:
+        """The scores that a judge's replies make, with those of others. Doing it twice changes nothing."""
+        assert batch.scorer is not None
+        scored: list[ShardResult] = []
+        again = 0
+        for piece in pieces_of(key.part.model_copy(update={"first": batch.first, "last": batch.until})):
+            result, left = await self._verdicts.score(piece, batch.execution, key.judges or (batch.scorer,), batch.scorer)
+            scored += [] if result is None else [result]
+            again += left
+        return TakenBatch(result=merged(scored), again=again)
 
     async def _settle(self, part: ShardInput, batch: SentBatch, results: ResultFiles, unheard: int) -> None:
         """Book what the answers took before they are stored: what is set aside for them is no longer."""
@@ -129,7 +140,8 @@ class BatchResults:
         taken, dearest = results.taken, results.dearest
         settlement = CallsSettlement(
             holders=(batch.holder,),
-            answered=taken.samples,
+            answered=taken.samples if batch.scorer is None else 0,
+            calls=0 if batch.scorer is None else batch.requests,
             unanswered=unheard,
             tokens=taken.tokens,
             cost=taken.cost,
@@ -143,7 +155,7 @@ class BatchResults:
         log.warning("a provider has lost a batch", batch=batch.provider_id, at=batch.endpoint, requests=batch.requests)
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
         if batch.holder is not None:
-            await self._aside.settle(part, CallsSettlement(holders=(batch.holder,), unanswered=batch.requests))
+            await self._aside.settle(part, _settlement(batch, unanswered=batch.requests))
         await self._close(batch, "lost", LOST, dict.fromkeys(names, LOST))
         lost = 0 if batch.holder is not None else batch.requests
         return TakenBatch(result=ShardResult(lost=lost), again=len(names))
@@ -151,20 +163,28 @@ class BatchResults:
     async def _not_begun(self, batch: SentBatch, part: ShardInput, said: BatchSaid) -> TakenBatch:
         """The provider refused the batch as a whole, and asked the model for nothing."""
         names = await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
-        code, message = said.errors[0] if said.errors else ("", "no reason given")
+        code, message = said.error or ("", "no reason given")
         if batch.holder is not None:
-            await self._aside.settle(part, CallsSettlement(holders=(batch.holder,)))
+            await self._aside.settle(part, _settlement(batch))
         kind = code.replace("_", " ") or "batch failed"
         await self._close(batch, "taken", said.status, dict.fromkeys(names, kind))
-        if code not in _TOO_MUCH_AT_ONCE:
+        if not said.begins_later:
             told = f"model {batch.model!r} at {batch.endpoint}: it refused batch {batch.provider_id}: {code} {message}"
             raise ApplicationError(
                 shorten(told), {"errors": {kind: len(names)}}, type=PERMANENT_TARGET_ERROR, non_retryable=True
             )
         return TakenBatch(result=ShardResult(), again=len(names))
 
-    async def _close(self, batch: SentBatch, state: Literal["taken", "lost"], said: str, without: Mapping[str, str]) -> None:
-        await until_back(lambda: self._store.sent_batches.is_over(batch, state, said, without), self._is_away)
+    async def _close(
+        self,
+        batch: SentBatch,
+        state: Literal["taken", "lost"],
+        said: str,
+        without: Mapping[str, str],
+        replies: Mapping[str, JudgeReply] = MappingProxyType({}),
+    ) -> None:
+        closing = self._store.sent_batches
+        await until_back(lambda: closing.is_over(batch, state, said, without, replies), self._is_away)
 
     def _refuse_for_good(self, names: Mapping[str, int], results: ResultFiles) -> None:
         """End the trial where the endpoint refuses, as it ends where it does so at once."""
@@ -180,11 +200,17 @@ class BatchResults:
             ) from None
 
 
+def _settlement(batch: SentBatch, unanswered: int = 0) -> CallsSettlement:
+    """The end of what was set aside for a batch that has answered nothing."""
+    calls = 0 if batch.scorer is None else batch.requests
+    return CallsSettlement(holders=(batch.holder or "",), unanswered=unanswered, calls=calls)
+
+
 def _without_answer(names: Mapping[str, int], results: ResultFiles) -> dict[str, str]:
     """The requests that got none, each with the class of the error."""
     without: dict[str, str] = {}
     for name in names:
         line = results.lines.get(name)
         if line is None or line.verdict != "answer":
-            without[name] = NO_LINE if line is None else line.error_class or NO_LINE
+            without[name] = NO_ANSWER if line is None else line.error_class or NO_ANSWER
     return without

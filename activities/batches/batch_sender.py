@@ -1,19 +1,19 @@
 """Sends what lacks an answer as a batch: once, whoever is killed on the way.
 
-What is meant to be sent is stored first. The file goes up, which may be repeated. Then it is noted that somebody is sending,
-and with which file; the batch is made; its name is stored. Whoever comes after one that died in between waits until nothing
-of it is on its way any more, and looks for the batch at its provider, by its key and by its file.
+What is meant to be sent is stored first. A file goes up where there is one, which may be repeated. Then it is noted that
+somebody is sending, with which file, and for how long at most; the batch is made; its name is stored. Whoever comes after one
+that died in between waits until nothing of it is on its way any more, and looks for the batch at its provider.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol
+from typing import Final
 from uuid import uuid4
 
 import structlog
@@ -21,8 +21,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.batches.batch_answers import NeverSent
-from activities.batches.batch_endpoint import SECONDS_TO_SEND, BatchEndpoints, BatchSaid
-from activities.batches.request_file import RequestFile, batch_key, custom_id
+from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
+from activities.batches.judge_verdicts import Verdicts
+from activities.batches.pair_requests import NamedRequest, PairRequests, TargetRequests
+from activities.batches.protocols import BatchProtocol, BatchSaid, SoughtBatch, protocol_of
+from activities.batches.request_file import RequestFile, batch_key
 from activities.budget.external_reservations import ExternalReservations
 from activities.evaluation import ShardEvaluation
 from activities.shards.attempt import Attempt
@@ -31,21 +34,16 @@ from activities.shards.pair_calls import number_of
 from activities.shards.shard_endings import CUT_OFF, RATE_LIMITED
 from activities.targets.chat import BatchRequest
 from activities.targets.faults import Fault, NotSent, Throttled, Unreachable
-from ratchet import Sample
-from ratchet._text.placeholders import Unfillable
-from store.write.outcomes import ShardWork
+from store.write.outcomes import ShardWork, UnansweredPair
 from store.write.repositories import Store
 from store.write.sent_batches import MeantBatch, RequestFailures, SentBatch
 from workflows.model.activities.provider_batches import BatchInput, SubmittedBatch
 from workflows.model.failures import shorten
 from workflows.model.run.amounts import NOTHING, Amount
 from workflows.model.spec.targets.at_most import AtMost
-from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.decisions.call_bounds import chat_bound
-from workflows.rules.overlay import Overlay
 from workflows.rules.scoring.merged_parts import merged
-from workflows.rules.spec.prompt_factors import shows_its_prompt
 
 log = structlog.get_logger("batches")
 
@@ -54,17 +52,11 @@ SECONDS_FOR_OTHERS: Final = 5.0
 """So long is waited at once for budget that others may give back; then Temporal waits."""
 
 PAUSE_FOR_OTHERS: Final = timedelta(minutes=1)
-LASTS: Final = timedelta(hours=30)
-"""So long budget that is set aside for a batch is not taken for that of somebody who died."""
+LASTS_LONGER: Final = timedelta(hours=6)
+"""Than its batch, before budget that is set aside is taken for that of somebody who died."""
 
 SECONDS_UNTIL_LISTED: Final = 3.0
 """After nobody heard whether a batch was made, until the provider is asked."""
-
-
-class AskedInBatches(Protocol):
-    """A target that says what is sent for a sample."""
-
-    async def batch_request(self, configuration: Any, sample: Sample) -> BatchRequest: ...
 
 
 @dataclass
@@ -73,8 +65,8 @@ class Collected:
 
     until: int
     parts: list[ShardResult] = field(default_factory=list)
-    model: str = ""
-    url: str = ""
+    asked: BatchRequest | None = None
+    """The first request: which model there is asked, all others of the batch ask too."""
     dearest: Amount = NOTHING
     """The most that one request can take."""
     metered: bool = False
@@ -82,16 +74,21 @@ class Collected:
     first_given_up: str | None = None
 
     @property
+    def protocol(self) -> BatchProtocol:
+        """Whose batch it is going to be. Raises Refused where that has none."""
+        assert self.asked is not None
+        return protocol_of(self.asked.provider)
+
+    @property
     def result(self) -> ShardResult:
         missing = sum(self.given_up.values())
         told = ShardResult(missing=missing, errors=self.given_up, first_error=self.first_given_up, metered=self.metered)
         return merged([*self.parts, told])
 
-    def give_up(self, sample: str, failed: RequestFailures) -> None:
-        """A request that went as often as it may."""
-        self.given_up[failed.error_class] = self.given_up.get(failed.error_class, 0) + 1
+    def give_up(self, sample: str, kind: str, told: str) -> None:
+        """A request that went as often as it may, or would be in vain."""
+        self.given_up[kind] = self.given_up.get(kind, 0) + 1
         if self.first_given_up is None:
-            told = f"no answer in {failed.times} batches; the last time: {failed.error_class}"
             self.first_given_up = shorten(f"sample {sample}: {told}")
 
 
@@ -104,6 +101,7 @@ class BatchSender:
         shards: ShardEvaluation,
         endpoints: BatchEndpoints,
         aside: ExternalReservations,
+        verdicts: Verdicts,
         is_away: Callable[[BaseException], bool],
         *,
         most_times: int,
@@ -113,32 +111,32 @@ class BatchSender:
         self._shards = shards
         self._endpoints = endpoints
         self._aside = aside
+        self._verdicts = verdicts
         self._is_away = is_away
         self._most_times = most_times
 
     async def submit(self, asked: BatchInput, attempt: Attempt) -> SubmittedBatch:
         """A batch of what lacks an answer of a part, at its provider."""
         part = asked.part
-        suite = await until_back(lambda: self._store.suites.load(part.run_id, part.split), self._is_away)
         with TemporaryDirectory(prefix="ratchet-batch-") as folder:
             path = Path(folder, "requests.jsonl")
             # Its number first: of two attempts that know of no batch, both mean the same one.
             number = await until_back(lambda: self._store.sent_batches.next_number(part), self._is_away)
-            batch = await until_back(lambda: self._store.sent_batches.open_at(part), self._is_away)
+            batch = await until_back(lambda: self._store.sent_batches.open_at(part, asked.judge), self._is_away)
             if batch is not None:
-                await self._send(batch, part, suite, path, attempt, is_written=False)
+                await self._send(batch, part, path, attempt, is_written=False)
                 return await self._submitted(batch)
-            with RequestFile(path, asked.rules.requests) as file:
-                found = await self._collect(part, suite, file, again=asked.again)
+            with RequestFile(path, batch_key(part.run_id, part.trial_id, number), asked.rules.requests) as file:
+                found = await self._collect(asked, file)
                 if not file.places:
                     return SubmittedBatch(until=found.until, result=found.result)
-                short, holder = await self._set_aside(part, file, found, number)
+                short, holder = await self._set_aside(asked, file, found, number)
                 if holder is None and found.metered:
                     return short
                 file.finish()
-            batch = await self._meant(part, suite, file, found, number, holder)
+            batch = await self._meant(asked, file, found, number, holder)
             names = await self._names(batch)
-            await self._send(batch, part, suite, path, attempt, is_written=names.keys() == file.places.keys())
+            await self._send(batch, part, path, attempt, is_written=names.keys() == file.places.keys())
             sent = await self._submitted(batch)
             return sent.model_copy(update={"is_short": short.is_short, "result": found.result})
 
@@ -148,64 +146,84 @@ class BatchSender:
 
     # -- what is sent ---------------------------------------------------------------------------------------------------------
 
-    async def _collect(self, part: ShardInput, suite: EvaluationSuite, file: RequestFile, *, again: bool) -> Collected:
-        """Write the requests of all pairs that lack an answer, until the file is full."""
-        execution = _execution()
+    async def _collect(self, asked: BatchInput, file: RequestFile) -> Collected:
+        """Write the requests of all pairs that lack an answer, or a verdict, until the file is full."""
+        part, execution = asked.part, _execution()
+        is_scored_here = asked.judge is None and not asked.again and not asked.rules.judges
         failures = await until_back(lambda: self._store.sent_batches.failures(part, execution), self._is_away)
         found = Collected(part.last, metered=part.metered)
         for piece in pieces_of(part):
+            if asked.judge is not None and not asked.again:
+                # Answers that no judge has to look at have their scores, whether a batch is sent or not.
+                scored, _ = await self._verdicts.score(piece, execution, asked.rules.judges, asked.judge)
+                found.parts += [] if scored is None else [scored]
             work = await self._work(piece)
             found.metered = found.metered or work.adjusted.budgeted
-            found.parts.append(ShardResult(found=work.found))
-            if not again and any(pair.kept is not None for pair in work.pairs):
+            found.parts.append(ShardResult(found=work.found if asked.judge is None else 0))
+            if is_scored_here and any(pair.kept is not None for pair in work.pairs):
                 found.parts.append(await self._shards.score_kept(piece))
-            if not await self._written(piece, work, suite, file, found, failures):
+            make = await self._requests(piece, work, asked.judge)
+            if make is not None and not await self._written(piece, work, make, file, found, failures):
                 break
         return found
+
+    async def _requests(self, piece: ShardInput, work: ShardWork, judge: str | None) -> PairRequests | None:
+        """What is asked for some pairs, if anything is."""
+        if judge is None:
+            return TargetRequests(self._shards, piece, work)
+        requests = await self._verdicts.requests(piece, _execution(), work.pairs)
+        return None if requests is None else requests.by(judge)
 
     async def _written(
         self,
         piece: ShardInput,
         work: ShardWork,
-        suite: EvaluationSuite,
+        make: PairRequests,
         file: RequestFile,
         found: Collected,
         failures: dict[str, RequestFailures],
     ) -> bool:
         """Write the requests of some pairs; False where the file took no more."""
-        make = _Requests(self._shards, suite, Overlay(piece.config_hash, work.configuration, suite.prompt))
         never: dict[tuple[str, int], NotSent] = {}
         is_full = False
         for pair in work.pairs:
-            if pair.kept is not None:
-                continue
             place = number_of(piece, pair.position, pair.replicate)
-            name = custom_id(piece.config_hash, suite, pair.item_hash, pair.replicate)
-            failed = failures.get(name)
-            if failed is not None and failed.times >= self._most_times:
-                found.give_up(pair.sample.id, failed)
-                continue
             try:
-                request = await make.of(pair.sample)
+                request = await make.of(pair)
+                if request is None or request.name in file.places:
+                    continue
+                failed = failures.get(request.name)
+                if failed is not None and failed.times >= self._most_times:
+                    told = f"no answer in {failed.times} batches; the last time: {failed.error_class}"
+                    found.give_up(pair.sample.id, failed.error_class, told)
+                    continue
+                asked = request.asked
+                found.asked = found.asked or asked
+                is_full = asked.model != found.asked.model or not file.add(found.protocol, request.name, place, asked.body)
             except NotSent as fault:
-                never[pair.sample.id, pair.replicate] = fault
+                if pair.kept is None:
+                    never[pair.sample.id, pair.replicate] = fault
+                else:
+                    found.give_up(pair.sample.id, fault.kind, str(fault))
                 continue
-            found.model, found.url = found.model or request.model, found.url or request.url
-            if request.model != found.model or not file.add(name, place, request.body):
-                found.until, is_full = place, True
+            except Unreachable as fault:
+                found.give_up(pair.sample.id, fault.kind, str(fault))
+                continue
+            if is_full:
+                found.until = place
                 break
-            price = suite.prices.get(request.model)
-            found.dearest = found.dearest.or_more(chat_bound(request.body, None if price is None else price.in_batches))
+            price = work.suite.prices.get(asked.model)
+            found.dearest = found.dearest.or_more(chat_bound(asked.body, None if price is None else price.in_batches))
         if never:
             found.parts.append(await self._shards.take_over(piece, NeverSent(never)))
         return not is_full
 
     async def _set_aside(
-        self, part: ShardInput, file: RequestFile, found: Collected, number: int
+        self, asked: BatchInput, file: RequestFile, found: Collected, number: int
     ) -> tuple[SubmittedBatch, str | None]:
         """Set aside what the requests can take, or as many of them as the budget covers: under which name, and whether it was
         short. Without a name there is nothing to be sent now."""
-        whole = SubmittedBatch(until=found.until, result=found.result)
+        part, whole = asked.part, SubmittedBatch(until=found.until, result=found.result)
         if not found.metered:
             return whole, None
         stated = AtMost(tokens=found.dearest.tokens, cost=found.dearest.cost)
@@ -214,8 +232,9 @@ class BatchSender:
             holder_of(number),
             len(file.places),
             stated,
-            lasts=LASTS.total_seconds(),
+            lasts=(found.protocol.lasts + LASTS_LONGER).total_seconds(),
             patience=SECONDS_FOR_OTHERS,
+            samples_each=1 if asked.judge is None else 0,
         )
         if covered.short_of is None:
             cut = file.keep_first(covered.calls)
@@ -237,67 +256,80 @@ class BatchSender:
 
     async def _meant(
         self,
-        part: ShardInput,
-        suite: EvaluationSuite,
+        asked: BatchInput,
         file: RequestFile,
         found: Collected,
         number: int,
         holder: str | None,
     ) -> SentBatch:
+        part = asked.part
+        assert found.asked is not None
         meant = MeantBatch(
             batch_key=batch_key(part.run_id, part.trial_id, number),
             number=number,
             first=part.first,
             until=found.until,
             execution=_execution(),
-            endpoint=found.url,
-            model=found.model,
+            provider=found.asked.provider,
+            endpoint=found.asked.url,
+            model=found.asked.model,
             holder=holder,
             places=file.places,
+            scorer=asked.judge,
         )
         return await until_back(lambda: self._store.sent_batches.mean(part, meant), self._is_away)
 
     # -- sending it -----------------------------------------------------------------------------------------------------------
 
-    async def _send(
-        self, batch: SentBatch, part: ShardInput, suite: EvaluationSuite, path: Path, attempt: Attempt, *, is_written: bool
-    ) -> None:
+    async def _send(self, batch: SentBatch, part: ShardInput, path: Path, attempt: Attempt, *, is_written: bool) -> None:
         """Have the provider make it, unless it has."""
         if batch.state != "meant":
             return
         if batch.sender is not None and await self.found(batch) is not None:
             return
         if not is_written:
-            await self._written_again(batch, part, suite, path)
-        input_file = await self._endpoints.upload(batch.endpoint, batch.model, path)
-        await self._made(batch, input_file, attempt)
+            await self._written_again(batch, part, path)
+        input_file = await self._endpoint(batch).upload(path)
+        await self._made(batch, path, input_file, attempt)
 
     async def found(self, batch: SentBatch) -> BatchSaid | None:
         """The batch at its provider, if somebody sent it who could not say so any more."""
-        on_its_way = SECONDS_TO_SEND + SECONDS_UNTIL_LISTED - (batch.sending_for or 0.0)
+        on_its_way = batch.longest_sending + SECONDS_UNTIL_LISTED - (batch.sending_for or 0.0)
         await asyncio.sleep(max(on_its_way, 0.0))
-        said = await self._endpoints.find(batch.endpoint, batch.model, batch.batch_key, batch.input_file, batch.created_at)
+        said = await self._sought(batch)
         if said is not None:
             log.info("a batch was found again", batch=said.provider_id, trial=batch.trial_id)
             await self._note(batch, said)
         return said
 
-    async def _made(self, batch: SentBatch, input_file: str, attempt: Attempt) -> None:
+    async def _sought(self, batch: SentBatch) -> BatchSaid | None:
+        sending = self._store.sent_batches
+        until = None if batch.sending_at is None else batch.sending_at + timedelta(seconds=batch.longest_sending)
+
+        async def known(provider_ids: Collection[str]) -> set[str]:
+            return await until_back(lambda: sending.known(batch.endpoint, provider_ids), self._is_away)
+
+        sought = SoughtBatch(batch.batch_key, batch.requests, batch.input_file or None, batch.created_at, until, known)
+        return await self._endpoint(batch).find(sought)
+
+    async def _made(self, batch: SentBatch, path: Path, input_file: str, attempt: Attempt) -> None:
         sender, tries = uuid4().hex, 0
+        endpoint = self._endpoint(batch)
+        longest = endpoint.protocol.seconds_to_send(_size_of(path))
         while True:
-            if not await self._begun(batch, sender, input_file):
+            if not await self._begun(batch, sender, input_file, longest):
                 told = "another attempt sends this batch"
                 raise ApplicationError(told, type=CUT_OFF, category=ApplicationErrorCategory.BENIGN)
             # Whoever stood still since then asks whether this is still his to send.
             await attempt.permit()
-            batch, tries = replace(batch, sender=sender, sending_for=None, input_file=input_file), tries + 1
+            batch, tries = replace(batch, sender=sender, sending_for=None, sending_at=None, input_file=input_file), tries + 1
             try:
-                said = await self._endpoints.make(batch.endpoint, batch.model, input_file, batch.batch_key)
+                said = await endpoint.make(path, input_file, batch.batch_key, longest)
             except Unreachable as error:
                 # It may have arrived all the same.
                 asked_to_wait = error.retry_after or 0.0 if isinstance(error, Throttled) else 0.0
                 await asyncio.sleep(max(SECONDS_UNTIL_LISTED, asked_to_wait))
-                known = await self._endpoints.find(batch.endpoint, batch.model, batch.batch_key, input_file, batch.created_at)
+                known = await self._sought(batch)
                 if known is None:
                     log.info("a batch was not made, and is tried again", trial=batch.trial_id, error=str(error))
                     if tries >= self._most_times:
@@ -311,24 +343,35 @@ class BatchSender:
             await self._note(batch, said)
             return
 
-    async def _begun(self, batch: SentBatch, sender: str, input_file: str) -> bool:
+    async def _begun(self, batch: SentBatch, sender: str, input_file: str, longest: float) -> bool:
         sending = self._store.sent_batches
-        return await until_back(lambda: sending.begin_sending(batch, sender, input_file), self._is_away)
+        return await until_back(lambda: sending.begin_sending(batch, sender, input_file, longest), self._is_away)
+
+    def _endpoint(self, batch: SentBatch) -> BatchEndpoint:
+        return self._endpoints.at(batch.provider, batch.endpoint, batch.model)
 
     async def _note(self, batch: SentBatch, said: BatchSaid) -> None:
         await until_back(lambda: self._store.sent_batches.was_sent(batch, said.provider_id), self._is_away)
 
-    async def _written_again(self, batch: SentBatch, part: ShardInput, suite: EvaluationSuite, path: Path) -> None:
+    async def _written_again(self, batch: SentBatch, part: ShardInput, path: Path) -> None:
         """The file of a batch that an earlier attempt meant to send: the very requests that are stored as its own."""
         names = await self._names(batch)
-        with RequestFile(path, len(names)) as file:
+        protocol = protocol_of(batch.provider)
+        with RequestFile(path, batch.batch_key, len(names)) as file:
             for piece in pieces_of(part.model_copy(update={"last": batch.until})):
                 work = await self._work(piece)
-                make = _Requests(self._shards, suite, Overlay(piece.config_hash, work.configuration, suite.prompt))
-                for pair in work.pairs:
-                    name = custom_id(piece.config_hash, suite, pair.item_hash, pair.replicate)
-                    if name in names and pair.kept is None:
-                        file.add(name, names[name], (await make.of(pair.sample)).body)
+                make = await self._requests(piece, work, batch.scorer)
+                for pair in work.pairs if make is not None else ():
+                    request = await self._again(make, pair)
+                    if request is not None and request.name in names and request.name not in file.places:
+                        file.add(protocol, request.name, names[request.name], request.asked.body)
+            file.finish()
+
+    async def _again(self, make: PairRequests | None, pair: UnansweredPair) -> NamedRequest | None:
+        try:
+            return None if make is None else await make.of(pair)
+        except (NotSent, Unreachable):  # it is not among what was meant to be sent
+            return None
 
     async def _names(self, batch: SentBatch) -> dict[str, int]:
         return await until_back(lambda: self._store.sent_batches.places(batch.run_id, batch.batch_key), self._is_away)
@@ -337,21 +380,8 @@ class BatchSender:
         return await until_back(lambda: self._store.outcomes.missing(piece), self._is_away)
 
 
-class _Requests:
-    """Makes the requests of one configuration."""
-
-    def __init__(self, shards: ShardEvaluation, suite: EvaluationSuite, overlay: Overlay) -> None:
-        self._target: AskedInBatches = shards.target_of(suite)  # type: ignore[assignment]
-        self._overlay = overlay
-        self._strict = shows_its_prompt(suite.target)
-
-    async def of(self, sample: Sample) -> BatchRequest:
-        """What is sent for a sample. Raises NotSent."""
-        try:
-            configuration = self._overlay.for_sample(sample.input, strict=self._strict)
-        except Unfillable as error:
-            raise NotSent(f"the prompt: {error}") from None
-        return await self._target.batch_request(configuration, sample)
+def _size_of(path: Path) -> int:
+    return path.stat().st_size
 
 
 def pieces_of(part: ShardInput) -> Iterator[ShardInput]:

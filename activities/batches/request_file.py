@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from os import SEEK_END
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from activities.batches.batch_endpoint import REQUESTS_TO
+from activities.batches.protocols import BatchProtocol, BodyForm
 from ratchet._formats.canonical import canonical_json
 from workflows.model.suite import EvaluationSuite
 
-LARGEST_FILE_BYTES: Final = 200_000_000
-"""Of OpenAI's."""
-
 CUSTOM_ID_CHARACTERS: Final = 48
-"""No provider takes more than 64."""
+"""No provider takes more than 64, and one has more to put in."""
 
 
 def custom_id(config_hash: str, suite: EvaluationSuite, item_hash: str, replicate: int) -> str:
@@ -34,10 +32,13 @@ def batch_key(run_id: str, trial_id: str, number: int) -> str:
 class RequestFile:
     """Requests as they are sent, in the order in which they were added."""
 
-    def __init__(self, path: Path, most_requests: int, *, most_bytes: int = LARGEST_FILE_BYTES) -> None:
+    def __init__(self, path: Path, key: str, most_requests: int, *, most_bytes: int | None = None) -> None:
+        """`key` is that of the batch. How many bytes there may be, whoever is sent them says, unless it is fewer."""
         self.path = path
         self.places: dict[str, int] = {}
         """Of each request, by its custom id, the pair's place in the trial."""
+        self._key = key
+        self._form = BodyForm()
         self._most_requests = most_requests
         self._most_bytes = most_bytes
         self._ends: list[int] = []
@@ -49,19 +50,27 @@ class RequestFile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._file.close()
 
-    def add(self, name: str, place: int, body: Mapping[str, Any]) -> bool:
-        """Add a request; False where the file is full."""
-        line = {"custom_id": name, "method": "POST", "url": REQUESTS_TO, "body": body}
-        written = (
-            json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace") + b"\n"
-        )
+    def add(self, protocol: BatchProtocol, name: str, place: int, body: Mapping[str, Any]) -> bool:
+        """Add a request; False where the file is full. Raises NotSent where it cannot be put as that protocol has it."""
+        line = protocol.line(name, self._key, body)
+        written = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+        self._form = protocol.form(self._key)
+        written = (self._form.between if self._ends else self._form.before) + written
         size = self._ends[-1] if self._ends else 0
-        if len(self._ends) >= self._most_requests or (self._ends and size + len(written) > self._most_bytes):
+        most_bytes = protocol.largest_bytes if self._most_bytes is None else self._most_bytes
+        most_requests = min(self._most_requests, protocol.most_requests)
+        is_too_large = size + len(written) + len(self._form.after) > most_bytes
+        if len(self._ends) >= most_requests or (self._ends and is_too_large):
             return False
         self._file.write(written)
         self._ends.append(size + len(written))
         self.places[name] = place
         return True
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return (self._ends[-1] if self._ends else 0) + len(self._form.after)
 
     def keep_first(self, requests: int) -> int | None:
         """Take all but the first requests out again. The place of the first one that is out; None where none is."""
@@ -76,5 +85,7 @@ class RequestFile:
         return until
 
     def finish(self) -> None:
-        """Write what is still in memory."""
+        """Write what stands behind the requests, and what is still in memory."""
+        self._file.seek(0, SEEK_END)
+        self._file.write(self._form.after)
         self._file.close()

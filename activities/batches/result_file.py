@@ -13,26 +13,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from activities.batches.batch_endpoint import error_in
+from activities.batches.protocols import BatchProtocol, NotRun
 from activities.endpoints.chat_protocol import understood
-from activities.endpoints.model_faults import fault_of_model
+from activities.endpoints.endpoint_policy import ModelPlace
+from activities.endpoints.model_faults import ModelRefusal, fault_of_refusal
 from activities.endpoints.response_bodies import LARGEST_ANSWER_BYTES, refuse_too_large
-from activities.secret_texts import without_secrets
 from activities.targets.chat import output_of_answer
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Unreachable
 from ratchet import Output
-from workflows.model.failures import shorten
+from store.write.judge_replies import JudgeReply
+from workflows.model.failures import described, shorten
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.prices import Price
 
 AROUND_AN_ANSWER_BYTES: Final = 64 * 1024
 """Of a line, beside what the model answered."""
 
-_NAMED: Final = re.compile(rb'"custom_id"\s*:\s*"([0-9a-f]{1,64})"')
+_NAMED: Final = re.compile(rb'"custom_id"\s*:\s*"([0-9a-f-]{1,64})"')
 _BEGINNING_BYTES: Final = 4096
-_NEVER_RUN: Final = ("batch_expired", "batch_cancelled")
-
-NO_LINE: Final = "no answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +49,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ModelAsked:
-    """Which model gave the results, and for how much."""
+    """Which model gave the results, in whose protocol, and for how much."""
 
     model: str
-    url: str
+    place: ModelPlace
+    protocol: BatchProtocol
     price: Price | None
 
 
@@ -81,6 +80,18 @@ class ResultFiles:
             file.seek(line.offset)
             text = file.read(line.length) if line.length <= _LONGEST_LINE else b""
         return self._output(text, line.length)
+
+    def replies(self) -> dict[str, JudgeReply]:
+        """What judges said, by the custom ids of the requests that got an answer."""
+        found: dict[str, JudgeReply] = {}
+        for name, line in self.lines.items():
+            if line.verdict != "answer":
+                continue
+            try:
+                found[name] = JudgeReply(line.tokens, line.cost, value=self.output(name).value)
+            except CandidateFault as fault:
+                found[name] = JudgeReply(fault.tokens, fault.cost, fault=str(fault), kind=fault.kind, billed=fault.billed)
+        return found
 
     @property
     def taken(self) -> Amount:
@@ -111,39 +122,44 @@ class ResultFiles:
             noted = Line(*at, "again", fault.kind)
         else:
             noted = Line(*at, "answer", "", output.tokens, output.cost)
-        return _name_in(beginning, text), noted
+        return self._name_in(beginning, text), noted
 
     def _output(self, text: bytes, length: int) -> Output:
         """The answer of a line. Raises the fault that it is."""
         refuse_too_large(length if length > _LONGEST_LINE else 0)
         line = _parsed(text)
-        response = line.get("response")
-        if not isinstance(response, Mapping):
-            raise _without_response(line)
-        status, body = response.get("status_code"), response.get("body")
-        if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status < 600:
-            raise Unreachable("a result of the batch has no status", kind=BROKEN_ANSWER)
-        if not 200 <= status < 300:
-            said, codes = error_in(body if isinstance(body, Mapping) else {"error": {"message": str(body)}})
-            told = without_secrets(shorten(said, 500))
-            raise fault_of_model(status, told, {}, codes=codes, model=self._asked.model, url=self._asked.url)
-        if not isinstance(body, Mapping):
-            raise CandidateFault("the endpoint answered something that is not a JSON object", kind=BROKEN_ANSWER, billed="yes")
         try:
-            return replace(output_of_answer(understood(body, self._asked.price, 0.0)), latency_ms=None)
-        except CandidateFault as fault:
-            fault.latency_ms = None
+            answer = self._asked.protocol.answer_in(line)
+        except Fault:
             raise
+        except Exception as error:  # nobody can list what strangers may send
+            raise _broken(f"the answer cannot be understood: reading it raised {described(error)}") from None
+        match answer:
+            case NotRun(kind):
+                raise Unreachable(f"the batch has no response to a request: {kind}", kind=kind, billed="no")
+            case ModelRefusal():
+                raise fault_of_refusal(answer, self._asked.model, self._asked.place, "")
+            case Mapping():
+                try:
+                    return replace(output_of_answer(understood(answer, self._asked.price, 0.0)), latency_ms=None)
+                except CandidateFault as fault:
+                    fault.latency_ms = None
+                    raise
+        raise _broken("the endpoint answered something that is not a JSON object")
+
+    def _name_in(self, beginning: bytes, text: bytes) -> str | None:
+        """Which request a line is of. Of one that cannot be read, its beginning may tell."""
+        try:
+            name = self._asked.protocol.name_in(_parsed(text))
+        except Unreachable:
+            found = _NAMED.search(beginning)
+            name = found[1].decode() if found else None
+        # Where a batch carries nothing else of ours, its key is behind the name.
+        return name.partition("-")[0] if isinstance(name, str) else None
 
 
-def _name_in(beginning: bytes, text: bytes) -> str | None:
-    """Which request a line is of. Of one that cannot be read, its beginning may tell."""
-    try:
-        name = _parsed(text).get("custom_id")
-    except Unreachable:
-        found = _NAMED.search(beginning)
-        return found[1].decode() if found else None
-    return name if isinstance(name, str) else None
+def _broken(told: str) -> CandidateFault:
+    return CandidateFault(shorten(told), kind=BROKEN_ANSWER, billed="yes")
 
 
 _LONGEST_LINE: Final = LARGEST_ANSWER_BYTES + AROUND_AN_ANSWER_BYTES
@@ -170,11 +186,3 @@ def _parsed(text: bytes) -> Mapping[str, Any]:
     if not isinstance(line, Mapping):
         raise Unreachable("a result of the batch is not a JSON object", kind=BROKEN_ANSWER)
     return line
-
-
-def _without_response(line: Mapping[str, Any]) -> Unreachable:
-    """Why a request was not answered: it expired, or was cancelled, before its turn came."""
-    error = line.get("error")
-    code = error.get("code") if isinstance(error, Mapping) else None
-    kind = code.replace("_", " ") if isinstance(code, str) and code in _NEVER_RUN else NO_LINE
-    return Unreachable(f"the batch has no response to a request: {kind}", kind=kind, billed="no")

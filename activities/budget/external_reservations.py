@@ -29,6 +29,9 @@ from workflows.model.trial import ShardInput, Split
 NONCE = "calls"
 """One for all attempts: setting the same calls aside again changes nothing."""
 
+MOST_CALLS = 1_000_000
+"""That are made together where they take nothing that is counted."""
+
 FIRST_LOOK, LONGEST_BETWEEN_LOOKS = 0.1, 2.0
 """Seconds. How often is looked whether others gave something back."""
 
@@ -64,6 +67,7 @@ class ExternalReservations:
         lasts: float,
         least: int = 1,
         patience: float = math.inf,
+        samples_each: int = 1,
     ) -> Covered:
         """Set aside what so many calls can take, or fewer, but not fewer than `least`; waits for what others may give back.
 
@@ -75,7 +79,7 @@ class ExternalReservations:
         given_up_at = since + patience
         pause = FIRST_LOOK
         while True:
-            each, exclusive = await self._each(key, stated)
+            each, exclusive = await self._each(key, stated, samples_each)
             most = least if exclusive else wanted
             leased = await self._lease(key, LeaseRequest(each.times(least), each.times(most), exclusive))
             if leased.short_of is None:
@@ -95,10 +99,10 @@ class ExternalReservations:
         """Count what was taken, and give back the rest of what was set aside. Doing it twice changes nothing."""
         await until_back(lambda: self._budgets.settle_calls(_key(shard, ""), _named(settlement)), self._is_away)
 
-    async def _each(self, key: LeaseKey, stated: AtMost | None) -> tuple[Amount, bool]:
+    async def _each(self, key: LeaseKey, stated: AtMost | None, samples: int) -> tuple[Amount, bool]:
         """What one call takes at most, and whether that is not known at all."""
         if stated is not None:
-            return Amount(samples=1, tokens=stated.tokens, cost=stated.cost), False
+            return Amount(samples=samples, tokens=stated.tokens, cost=stated.cost), False
         known = await self._lease(key, LeaseRequest())
         if not known.counts_money:
             return Amount(samples=1), False
@@ -117,7 +121,7 @@ class ExternalReservations:
 def _fitting(granted: Amount, each: Amount) -> int:
     """How many calls a grant covers."""
     pairs = [(granted.samples, each.samples), (granted.tokens, each.tokens), (granted.cost, each.cost)]
-    return min(int(there / wanted * (1 + LAST_DIGITS)) for there, wanted in pairs if wanted)
+    return min((int(there / wanted * (1 + LAST_DIGITS)) for there, wanted in pairs if wanted), default=MOST_CALLS)
 
 
 def _key(shard: ShardInput, holder: str, lasts: float = 0.0) -> LeaseKey:

@@ -22,6 +22,7 @@ from activities.plugins.own_activities import OwnActivities
 from activities.scorers.bounded_patterns import BoundedMatching
 from activities.scorers.extracts import NothingThere, extracted
 from activities.scorers.grades import Grade, decided
+from activities.scorers.known_replies import RepliesToOne
 from activities.scorers.matches import expected_label, kept_label
 from ratchet import Output, Sample, Score
 from store.read.sample_files import FileReader
@@ -56,6 +57,8 @@ class ScorerTools:
     """On whose behalf models are asked that score."""
     answer_key: str = ""
     """Which answer is scored: by it a call that was made already is found again."""
+    replies: RepliesToOne | None = None
+    """What judges replied about it in batches, where they are asked so."""
 
 
 def asks_somebody(scorers: Sequence[Scorer]) -> bool:
@@ -90,12 +93,13 @@ async def _grades(scorer: Scorer, output: Output, sample: Sample, tools: ScorerT
         members = [(part.weight, grade) for part in scorer.members for grade in await _grades(part, output, sample, tools)]
         return [decided(grading(scorer)(scorer, members), scorer)]
     try:
-        return await _bounded(scorer, output, sample, tools)
+        return await grades_of_one(scorer, output, sample, tools)
     except NothingThere as missing:
         return [Grade(Score(scorer.score_name, 0.0, False, f"the answer {missing}"))]
 
 
-async def _bounded(scorer: Scorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
+async def grades_of_one(scorer: Scorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
+    """The grades of a scorer that is not combined of others. Raises NothingThere where the output lacks what it looks at."""
     try:
         # How long others take is settled call by call: patience with an endpoint is no slow scorer.
         async with asyncio.timeout(None if scorer.asks_somebody else tools.longest):

@@ -57,15 +57,16 @@ async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: Sc
     files = await _files(scorer, sample, tools)
     talk = files.sent(_request(scorer, output, replace(sample, input=files.marked(sample.input))))
     tokens, cost, cached, problem = 0, 0.0, 0, ""
-    for _ in range(MOST_ATTEMPTS):
+    for attempt in range(MOST_ATTEMPTS):
         try:
-            answer = await asked(partial(_ask, scorer, talk, tools), tools.models.patience.seconds)
+            answer = await _reply(scorer, talk, attempt, tools)
         except CandidateFault as fault:  # of the judge: here it is the one who answers
             tokens, cost, problem = tokens + fault.tokens, cost + fault.cost, str(fault)
             too_late = isinstance(fault, TookTooLong)
             continue
         too_late = False
-        tokens, cost, cached = tokens + answer.tokens, cost + answer.cost, cached + answer.cached
+        tokens, cost = tokens + answer.tokens, cost + answer.cost
+        cached += answer.cached_tokens if isinstance(answer, Output) else answer.cached
         said = as_text(answer.value)
         try:
             return replace(_graded(scorer, said), tokens=tokens, cost=cost, cached_tokens=cached)
@@ -85,6 +86,15 @@ async def _files(scorer: RubricScorer, sample: Sample, tools: ScorerTools) -> At
     if tools.files is None or "input" not in scorer.show:
         return AttachedFiles({})
     return await attached_to_reader(tools.files, [sample.input], scorer.files)
+
+
+async def _reply(scorer: RubricScorer, talk: list[dict[str, Any]], attempt: int, tools: ScorerTools) -> ChatAnswer | Output:
+    """What the judge says: in a batch that was, or is going to be, where it is asked so, else at once."""
+    if tools.replies is not None:
+        known = tools.replies.answer(scorer, attempt, talk, {**_form(scorer), **scorer.parameters})
+        if known is not None:
+            return known
+    return await asked(partial(_ask, scorer, talk, tools), tools.models.patience.seconds)
 
 
 async def _ask(scorer: RubricScorer, talk: list[dict[str, Any]], tools: ScorerTools) -> ChatAnswer:

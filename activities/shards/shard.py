@@ -23,6 +23,7 @@ from activities.endpoints.gate import ClosedForLong
 from activities.plugins.printed_text import PrintedText
 from activities.scorers import ScorerTools, asks_somebody, details_of_a_failure, score
 from activities.scorers.grades import Grade
+from activities.scorers.known_replies import AllReplies
 from activities.shards.attempt import Attempt
 from activities.shards.call_journal import ShardCalls
 from activities.shards.conversations import Conversations
@@ -37,7 +38,7 @@ from activities.shards.sample_outcomes import (
     unscored_outcome,
 )
 from activities.targets import Answering
-from activities.targets.already_answered import GivenAnswers
+from activities.targets.already_answered import GivenAnswers, ToAnswer
 from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._formats.canonical import derive_seed
@@ -88,9 +89,11 @@ class ShardAtWork:
         attempt: Attempt | None = None,
         calls: ShardCalls | None = None,
         conversations: Conversations | None = None,
+        replies: AllReplies | None = None,
     ) -> None:
         """`given` is the target when its answers are there already: all are kept, whatever becomes of their scores.
-        `calls` notes each call of the target as it begins, `conversations` keep the turns of targets that have some."""
+        `calls` notes each call of the target as it begins, `conversations` keep the turns of targets that have some,
+        `replies` are what judges said in batches."""
         self._shard = shard
         self._suite = suite
         self._overlay = overlay
@@ -107,7 +110,9 @@ class ShardAtWork:
         self._attempt = attempt
         self._calls = calls
         self._conversations = conversations
+        self._replies = replies
         self._given = given
+        self._left_unscored = 0
         self._scoring_may_fail = asks_somebody(suite.scorers)
         self._stored: set[tuple[int, int]] = set()
         """Pairs whose answer is on its way to the store, scored or not."""
@@ -187,7 +192,7 @@ class ShardAtWork:
         return ShardResult(
             evaluated=self._answered,
             found=found,
-            missing=len(self._pairs) - self._answered,
+            missing=len(self._pairs) - self._answered - self._left_unscored,
             first_error=_first(self._errors),
             errors=summed([self.errors]),
             scoring_error=_first(self._scoring_errors) if self._scoring_broke else None,
@@ -255,6 +260,8 @@ class ShardAtWork:
             if self._must_stop:
                 return None
             outcome = await self._outcome_unless_down(pair, reservation, taken)
+            if outcome is None:
+                return None
             reservation.answered(outcome.tokens + outcome.scoring_tokens, outcome.cost + outcome.scoring_cost)
             return outcome
         finally:
@@ -263,19 +270,20 @@ class ShardAtWork:
     def _paid(self, pair: PairToAnswer) -> Amount:
         """What was paid for it before, and is accounted for."""
         if pair.kept is not None:
-            return Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
+            paid = Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
+            return paid if self._replies is None else paid + self._replies.took(self._number(pair))
         if self._conversations is not None:
             return self._conversations.paid(pair)
         return NOTHING if self._given is None else self._given.paid(pair.sample, pair.replicate)
 
-    async def _outcome_unless_down(self, pair: PairToAnswer, reservation: Reservation | None, taken: Place) -> Outcome:
+    async def _outcome_unless_down(self, pair: PairToAnswer, reservation: Reservation | None, taken: Place) -> Outcome | None:
         if self._breaker is None:
             return await self._outcome(pair, reservation, taken, None)
         return await self._breaker.answered(lambda effort: self._outcome(pair, reservation, taken, effort))
 
     async def _outcome(
         self, pair: PairToAnswer, reservation: Reservation | None, taken: Place, effort: Effort | None
-    ) -> Outcome:
+    ) -> Outcome | None:
         context = CallContext(self._limit.caller, reservation, PairCall(self._attempt), effort)
         if pair.kept is not None:
             if pair.kept.error is not None:
@@ -291,6 +299,10 @@ class ShardAtWork:
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
             return replace(self._failed(pair, fault), printed=printed.text)
+        if self._given is not None and self._given.scores_later:
+            self._keep(pair, output, printed.text, reservation, taken)
+            self._left_unscored += 1
+            return None
         if self._scoring_may_fail:
             self._keep(pair, output, printed.text, reservation, taken)
             return await self._scored(pair, output, context, was_kept=True)
@@ -361,6 +373,9 @@ class ShardAtWork:
             longest=longest,
             context=context,
             answer_key=f"{self._shard.config_hash} {pair.item_hash} {pair.replicate}",
+            replies=None
+            if self._replies is None
+            else self._replies.to(self._number(pair), score_key_of(self._shard.config_hash, self._suite, pair)),
         )
         return await score(self._suite.scorers, output, pair.sample, tools)
 
@@ -425,6 +440,11 @@ def context_of(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, *, r
         replicate=replicate,
         seed=seed,
     )
+
+
+def score_key_of(config_hash: str, suite: EvaluationSuite, pair: ToAnswer) -> tuple[object, ...]:
+    """What names the scores of an answer."""
+    return config_hash, suite.target_fingerprint, pair.item_hash, pair.replicate, suite.scorer_fingerprint
 
 
 def _first(errors: dict[tuple[int, int], str]) -> str | None:

@@ -35,6 +35,9 @@ class GivenAnswers:
     """Answers by sample and replicate. With `complete`, a pair that has none counts as missing, else it is left alone; with
     `kept`, one whose answer is in the store is scored."""
 
+    scores_later = False
+    """Whether they are kept without a score, which others make."""
+
     def __init__(self, answers: Iterable[GivenAnswer], *, complete: bool, kept: bool = False) -> None:
         self._complete = complete
         self._kept = kept

@@ -10,11 +10,10 @@ from typing import Any, Self
 from activities.agents.trajectory import counted_apart
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatAnswer, ChatModels, held_to_schema
-from activities.endpoints.endpoint_policy import OPENAI
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.attached_files import attached
-from activities.targets.faults import CandidateFault, NotSent, Refused
+from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._formats.canonical import NotCanonical
 from ratchet._text.placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
@@ -55,8 +54,10 @@ class BatchRequest:
 
     model: str
     """As the spec names it, and its price."""
+    provider: str
     url: str
     body: dict[str, Any]
+    """In the form of OpenAI's chat completions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +173,8 @@ class ChatAnswers:
         """The request for a sample, for somebody else to send it. Raises NotSent where it cannot be made."""
         filled = await self._filled(self._requests[0], configuration, sample, ())
         place = self._models.lists.model_place(filled.model, self._target.base_url)
-        if place.provider != OPENAI:
-            told = f"batches are sent in OpenAI's protocol, and {filled.model} is asked in another; set execution.mode: direct"
-            raise Refused(told)
         body = {**held_to_schema(filled.parameters), "model": place.name, "messages": filled.messages}
-        return BatchRequest(filled.model, place.url, body)
+        return BatchRequest(filled.model, place.provider, place.url, body)
 
     async def _filled(
         self, request: ChatStep, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]

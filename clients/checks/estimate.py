@@ -21,6 +21,7 @@ from workflows.model.spec.targets.chat import ChatStep, Message
 from workflows.rules.decisions.budget import CONFIRMATION_TRIALS, needs_of
 from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
 from workflows.rules.overlay import Overlay
+from workflows.rules.spec.batch_rules import batched_judges
 from workflows.rules.spec.check import models_used
 from workflows.rules.spec.prompt_factors import template_of
 from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches, shared_messages
@@ -204,16 +205,20 @@ def _characters_alike(asked: ChatStep, request: OptimizationRequest) -> int:
 
 
 def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
-    for _, scorer in placed_scorers(request.scorers):
+    in_batches = batched_judges(request) if request.execution.mode == "batch" or not at_worst else ()
+    for place, scorer in placed_scorers(request.scorers):
         asked = scorer.asked_model
         if asked is None:
             continue
+        price = request.prices.get(asked.model)
+        if price is not None and place in in_batches:
+            price = price.in_batches
         if asked.parameters is None:
-            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, request.prices.get(asked.model))
+            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, price)
             continue
         read = VERDICT_READ + (len(asked.shown.encode()) if at_worst else len(asked.shown) // CHARACTERS_PER_TOKEN)
         written = _answer(request, asked.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
-        yield bound_of(read, written, request.prices.get(asked.model))
+        yield bound_of(read, written, price)
 
 
 def _proposing(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:

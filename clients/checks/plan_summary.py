@@ -11,6 +11,7 @@ from clients.reports.formatting import counted
 from clients.runs.identity import foreseen_run_id
 from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.spec.batch_rules import batched_judges
 from workflows.rules.spec.prompt_factors import is_read
 
 ASK_ABOVE: Final = 1.0
@@ -63,9 +64,13 @@ def _batches(request: OptimizationRequest) -> str:
     """What asking in batches costs, and how long it may take."""
     shares = sorted({price.batch for price in request.prices.values()}) or [Price(input=0, output=0).batch]
     share = "half the price" if shares == [0.5] else f"{' or '.join(f'{one:g}' for one in shares)} times the price"
-    return (
-        f"samples are answered in batches, for {share}; each trial may take {HOURS_OF_A_BATCH} hours, one round after the other"
-    )
+    what = "answered and judged" if batched_judges(request) else "answered"
+    return f"samples are {what} in batches, for {share}; each trial may take {_hours(request)} hours, one round after the other"
+
+
+def _hours(request: OptimizationRequest) -> int:
+    """That a trial takes at most: judges are asked when the answers are there."""
+    return HOURS_OF_A_BATCH * (2 if batched_judges(request) else 1)
 
 
 def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
@@ -129,7 +134,7 @@ def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[
         "optimizer": {"name": request.optimizer.name, "why": request.why_its_optimizer},
         "estimate": costs.as_json(),
         "default_prices": checked.default_prices.source,
-        **({"hours_per_trial_at_most": HOURS_OF_A_BATCH} if request.execution.mode != "direct" else {}),
+        **({"hours_per_trial_at_most": _hours(request)} if request.execution.mode != "direct" else {}),
         "plan": plan.model_dump(mode="json") if plan else None,
     }
     return rows, more

@@ -9,6 +9,7 @@ from store.read.samples.evaluated_samples import EvaluatedSamples
 from store.read.samples.measured_samples import MeasuredSamples
 from store.read.search_history import SearchHistory
 from store.read.trials import TrialReader
+from store.write.judge_replies import JudgeReplies
 from store.write.limits.budgets import Budgets
 from store.write.limits.learned_rates import LearnedRates
 from store.write.limits.rate_limits import RateLimits
@@ -39,6 +40,7 @@ class Store:
         self.turns = Turns(database)
         self.unscored_answers = UnscoredAnswers(database)
         self.sent_batches = SentBatches(database)
+        self.judge_replies = JudgeReplies(database)
         self.budgets = Budgets(database)
         self.proposals = Proposals(database)
         self.model_answers = ModelAnswers(database)

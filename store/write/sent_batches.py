@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from store.connection import Connection, Database
+from store.write.judge_replies import JudgeReply, keep_replies
 from workflows.model.trial import ShardInput
 
 BatchStanding = Literal["meant", "sent", "ended", "taken", "lost", "withdrawn"]
@@ -27,15 +29,22 @@ class SentBatch:
     number: int
     first: int
     until: int
+    execution: str
+    provider: str
     endpoint: str
     model: str
     requests: int
     holder: str | None
+    scorer: str | None
+    """The judge that is asked; None where the target is."""
     state: BatchStanding
     sender: str | None
     """The attempt that may have sent it."""
     sending_for: float | None
     """Seconds since then."""
+    sending_at: datetime | None
+    longest_sending: float
+    """Seconds after which nothing of it arrives any more."""
     input_file: str | None
     provider_id: str | None
     said: str | None
@@ -58,11 +67,13 @@ class MeantBatch:
     first: int
     until: int
     execution: str
+    provider: str
     endpoint: str
     model: str
     holder: str | None
     places: Mapping[str, int]
     """Of each request, by its custom id, the pair's place in the trial."""
+    scorer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +85,10 @@ class RequestFailures:
 
 
 _COLUMNS: Final = (
-    "run_id, batch_key, trial_id, number, first, until, endpoint, model, requests, holder, state, sender,"
-    " extract(epoch FROM now() - sending_at)::float8 AS sending_for, input_file, provider_id, said, unknown, created_at"
+    "run_id, batch_key, trial_id, number, first, until, execution, provider, endpoint, model, requests, holder,"
+    " scorer, state, sender,"
+    " extract(epoch FROM now() - sending_at)::float8 AS sending_for, sending_at, longest_sending, input_file,"
+    " provider_id, said, unknown, created_at"
 )
 
 
@@ -85,16 +98,16 @@ class SentBatches:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def open_at(self, part: ShardInput) -> SentBatch | None:
+    async def open_at(self, part: ShardInput, scorer: str | None = None) -> SentBatch | None:
         """The batch that an earlier attempt made from this place of a trial, if it is not over."""
-        found = await self._open(part, "AND first = $4", part.first)
+        found = await self._open(part, "AND first = $4 AND scorer IS NOT DISTINCT FROM $5", part.first, scorer)
         return found[0] if found else None
 
     async def open_in(self, part: ShardInput) -> list[SentBatch]:
         """Batches of a part of a trial that are not over, in their order."""
         return await self._open(part, "AND first >= $4 AND first < $5", part.first, part.last)
 
-    async def _open(self, part: ShardInput, where: str, *places: int) -> list[SentBatch]:
+    async def _open(self, part: ShardInput, where: str, *places: int | str | None) -> list[SentBatch]:
         async with self._database.connection() as connection:
             rows = await connection.fetch(
                 f"SELECT {_COLUMNS} FROM batches WHERE run_id = $1 AND trial_id = $2 AND state = ANY($3)"  # noqa: S608
@@ -121,8 +134,9 @@ class SentBatches:
         """Store what is going to be sent: the batch with all of its requests. Doing it twice changes nothing."""
         async with self._database.transaction() as connection:
             inserted = await connection.fetchval(
-                "INSERT INTO batches (run_id, batch_key, trial_id, number, first, until, execution, endpoint, model, requests,"
-                " holder) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING number",
+                "INSERT INTO batches (run_id, batch_key, trial_id, number, first, until, execution, provider, endpoint,"
+                " model, requests, holder, scorer) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+                " ON CONFLICT DO NOTHING RETURNING number",
                 part.run_id,
                 meant.batch_key,
                 part.trial_id,
@@ -130,10 +144,12 @@ class SentBatches:
                 meant.first,
                 meant.until,
                 meant.execution,
+                meant.provider,
                 meant.endpoint,
                 meant.model,
                 len(meant.places),
                 meant.holder,
+                meant.scorer,
             )
             if inserted is not None:
                 await connection.execute(
@@ -182,17 +198,20 @@ class SentBatches:
 
     # -- sending --------------------------------------------------------------------------------------------------------------
 
-    async def begin_sending(self, batch: SentBatch, sender: str, input_file: str) -> bool:
-        """Say that a batch is being sent from now on, by whom and with which file. Whether nobody else said so meanwhile."""
+    async def begin_sending(self, batch: SentBatch, sender: str, input_file: str, longest: float) -> bool:
+        """Say that a batch is being sent from now on, by whom, with which file, and for how many seconds at most. Whether
+        nobody else said so meanwhile."""
         async with self._database.connection() as connection:
             taken = await connection.fetchval(
-                "UPDATE batches SET sender = $3, sending_at = now(), input_file = $4 WHERE run_id = $1 AND batch_key = $2"
-                " AND state = 'meant' AND (sender IS NOT DISTINCT FROM $5 OR sender = $3) RETURNING 1",
+                "UPDATE batches SET sender = $3, sending_at = now(), input_file = $4, longest_sending = $6"
+                " WHERE run_id = $1 AND batch_key = $2 AND state = 'meant'"
+                " AND (sender IS NOT DISTINCT FROM $5 OR sender = $3) RETURNING 1",
                 batch.run_id,
                 batch.batch_key,
                 sender,
                 input_file,
                 batch.sender,
+                longest,
             )
         return taken is not None
 
@@ -201,6 +220,14 @@ class SentBatches:
         await self._change(
             batch, "state = 'sent', provider_id = $3, sent_at = now(), sender = NULL", "AND state = 'meant'", provider_id
         )
+
+    async def known(self, endpoint: str, provider_ids: Collection[str]) -> set[str]:
+        """Those of some batches at an endpoint that are somebody's already."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT provider_id FROM batches WHERE endpoint = $1 AND provider_id = ANY($2)", endpoint, list(provider_ids)
+            )
+        return {row["provider_id"] for row in rows}
 
     async def was_refused(self, batch: SentBatch, sender: str) -> None:
         """The provider did not take it: whoever tries again need not look for it."""
@@ -240,9 +267,15 @@ class SentBatches:
     # -- its end --------------------------------------------------------------------------------------------------------------
 
     async def is_over(
-        self, batch: SentBatch, state: Literal["taken", "lost"], said: str, without_answer: Mapping[str, str]
+        self,
+        batch: SentBatch,
+        state: Literal["taken", "lost"],
+        said: str,
+        without_answer: Mapping[str, str],
+        replies: Mapping[str, JudgeReply] = MappingProxyType({}),
     ) -> None:
-        """Its answers are stored, or lost; these requests, by their custom ids, got none, with the class of the error."""
+        """Its answers are stored, or lost; these requests, by their custom ids, got none, with the class of the error. What
+        judges replied is kept for the scores that need it."""
         async with self._database.transaction() as connection:
             await connection.execute(
                 "UPDATE batches SET state = $3, said = $4, over_at = now() WHERE run_id = $1 AND batch_key = $2",
@@ -260,6 +293,8 @@ class SentBatches:
                 list(without_answer),
                 list(without_answer.values()),
             )
+            if replies:
+                await keep_replies(connection, batch.run_id, batch.batch_key, replies)
 
     async def without_answer(self, batch: SentBatch) -> int:
         """How many requests of a batch that is over got no answer."""

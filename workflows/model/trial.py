@@ -317,6 +317,8 @@ class ShardInput(Payload):
     metered: bool = False
     most_failed_scores: int = 0
     """On how many answers scorers may fail before going on is pointless."""
+    judged: bool = False
+    """Judges were asked in batches before: what they replied is used, and asked for no second time."""
     concludes: Conclusion | None = None
     """Set when the range is the whole trial: whoever answers it aggregates and records the trial, too."""
 

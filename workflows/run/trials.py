@@ -26,6 +26,7 @@ from workflows.policies import (
     TRIAL_PARENT_CLOSE,
     fitting_one_message,
 )
+from workflows.rules.spec.batch_rules import batch_rules_of
 from workflows.run.outbox import RoundOutbox
 from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.state import RunState
@@ -171,9 +172,7 @@ class TrialRuns:
             concurrent_trials=side_by_side,
             activity=target.calls(execution.sample_timeout) if asks_the_target else None,
             experiment=target.rules() if asks_the_target else None,
-            batches=target.batch_rules(execution.batches, rest_directly=execution.mode == "auto")
-            if asks_the_target and execution.mode != "direct"
-            else None,
+            batches=batch_rules_of(state.request) if asks_the_target else None,
         )
 
     def _deadline(self, purpose: Purpose) -> datetime | None:

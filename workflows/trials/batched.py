@@ -1,7 +1,8 @@
 """A trial whose samples a provider answers in batches, within a day and for half the price.
 
-What lacks an answer is sent, waited for and taken; what got no answer goes again, alone. Which batch is at the provider is
-known from the store, where it is written before it is sent: what is lost here, an activity finds again.
+What lacks an answer is sent, waited for and taken; what got no answer goes again, alone. Then judges are asked for verdicts on
+what was answered, each in batches of its own. Which batch is at the provider is known from the store, where it is written
+before it is sent: what is lost here, an activity finds again.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class InBatches:
         self._trial = trial
         self._rules = rules
         self._directly = directly
+        self._verdicts = asyncio.Lock()
+        """Verdicts of one batch at a time make scores, as a score may need several."""
 
     async def run(self) -> list[ShardResult]:
         """The whole trial."""
@@ -66,20 +69,33 @@ class InBatches:
         return deadline is None or deadline - workflow.now() > TIME_OF_A_BATCH
 
     async def _answered(self, part: ShardInput) -> list[ShardResult]:
-        """Send and take until nothing goes again. How often a request may go, whoever sends it knows."""
+        """Answers first, then verdicts on them; what is left of both is asked at once where the rules say so."""
+        results, is_done = await self._in_batches(part, (None,))
+        if self._rules.judges and not is_over(results) and (self._has_time or not self._rules.rest_directly):
+            verdicts, is_judged = await self._in_batches(part, self._rules.judges)
+            results, is_done = [*results, *verdicts], is_done and is_judged
+        elif self._rules.judges:
+            is_done = False
+        if self._rules.rest_directly and not is_done and not is_over(results):
+            results += await self._directly.answer(part.first, part.last, judged=bool(self._rules.judges))
+        return results
+
+    async def _in_batches(self, part: ShardInput, judges: Sequence[str | None]) -> tuple[list[ShardResult], bool]:
+        """Send and take until nothing goes again; whether all was answered. How often a request may go, whoever sends it
+        knows."""
         results: list[ShardResult] = []
         pause, again = self._rules.poll, False
         while True:
-            sent = await self._sent(part, again=again)
+            sent = [batch for judge in judges for batch in await self._sent(part, judge, again=again)]
             told = merged([batch.result for batch in sent])
             taken = await self._all_taken([batch for batch in sent if batch.batch_key is not None])
             results += [one.result for one in taken]
             missing = sum(one.again for one in taken)
             is_short = bool(taken) and any(batch.is_short for batch in sent)
             if told.exhausted is not None or not (missing or is_short):
-                return [*results, told]
+                return [*results, told], True
             if self._rules.rest_directly and missing:
-                return [*results, *await self._directly.answer(part.first, part.last)]
+                return results, False
             # What was given up is told again by whoever sends the rest.
             results.append(told.model_copy(update={"missing": 0, "first_error": None, "errors": {}}))
             again = True
@@ -87,12 +103,12 @@ class InBatches:
                 await workflow.sleep(pause)
                 pause = min(pause * PAUSES_GROW, self._rules.longest_poll)
 
-    async def _sent(self, part: ShardInput, *, again: bool) -> list[SubmittedBatch]:
-        """Batches of all that lacks an answer: as many as it takes, or as the budget covers."""
+    async def _sent(self, part: ShardInput, judge: str | None, *, again: bool) -> list[SubmittedBatch]:
+        """Batches of all that lacks an answer, or a verdict: as many as it takes, or as the budget covers."""
         sent: list[SubmittedBatch] = []
         first = part.first
         while first < part.last:
-            submitted = await self._submitted(part.model_copy(update={"first": first}), again=again)
+            submitted = await self._submitted(part.model_copy(update={"first": first}), judge, again=again)
             sent.append(submitted)
             refuse_broken_scoring(submitted.result)
             if submitted.is_short or submitted.result.exhausted is not None:
@@ -100,13 +116,13 @@ class InBatches:
             first = submitted.until
         return sent
 
-    async def _submitted(self, part: ShardInput, *, again: bool) -> SubmittedBatch:
+    async def _submitted(self, part: ShardInput, judge: str | None, *, again: bool) -> SubmittedBatch:
         submitting = asyncio.ensure_future(
             workflow.execute_activity_method(
                 Batching.submit_batch,
-                BatchInput(part=part, rules=self._rules, again=again),
+                BatchInput(part=part, rules=self._rules, judge=judge, again=again),
                 task_queue=self._trial.evaluation_task_queue,
-                summary=f"{part.candidate_id}: send a batch of {part.first}-{part.last - 1}",
+                summary=f"{part.candidate_id}: send a batch of {part.first}-{part.last - 1}{f' to {judge}' if judge else ''}",
                 **SUBMIT_BATCH,
             )
         )
@@ -135,7 +151,7 @@ class InBatches:
         # The first look is the workflow's to time; the looks after it are timed by the server, and cost no events.
         await workflow.sleep(self._rules.poll, summary=f"batch {named} of {sent.requests} requests")
         whole = shard_of(self._trial, self._trial.first_pair, self._trial.last_pair)
-        batch = BatchKey(part=whole, batch_key=sent.batch_key)
+        batch = BatchKey(part=whole, batch_key=sent.batch_key, judges=self._rules.judges)
         await workflow.execute_activity_method(
             Batching.await_batch,
             BatchLook(batch=batch, poll=self._rules.poll, longest_poll=self._rules.longest_poll),
@@ -144,9 +160,13 @@ class InBatches:
             **AWAIT_BATCH,
         )
         # What the batch answered is there: whatever ends the trial now, it is taken to the end.
-        taken = await uninterrupted(self._taken(batch))
+        taken = await uninterrupted(self._taken_alone(batch) if self._rules.judges else self._taken(batch))
         refuse_broken_scoring(taken.result)
         return taken
+
+    async def _taken_alone(self, batch: BatchKey) -> TakenBatch:
+        async with self._verdicts:
+            return await self._taken(batch)
 
     async def _taken(self, batch: BatchKey) -> TakenBatch:
         return await workflow.execute_activity_method(
@@ -168,6 +188,11 @@ class InBatches:
                 **CANCEL_BATCHES,
             )
             for batch_key in over.batch_keys:
-                await self._taken(BatchKey(part=part, batch_key=batch_key))
+                await self._taken(BatchKey(part=part, batch_key=batch_key, judges=self._rules.judges))
         except ActivityError as error:
             workflow.logger.warning(f"batches of {self._trial.trial_id} could not be cancelled and taken: {error.cause}")
+
+
+def is_over(results: Sequence[ShardResult]) -> bool:
+    """Whether a budget ended the trial, so that nothing more is asked for."""
+    return any(result.exhausted is not None for result in results)

@@ -32,9 +32,10 @@ class InShards:
             cut = [cut[0].model_copy(update={"concludes": self._conclusion})]
         return await self._answered(cut)
 
-    async def answer(self, first: int, last: int) -> list[ShardResult]:
-        """A part of it."""
-        return await self._answered(list(shards_of(self._trial, first, last)))
+    async def answer(self, first: int, last: int, *, judged: bool = False) -> list[ShardResult]:
+        """A part of it; `judged` where judges were asked for verdicts on it before."""
+        cut = list(shards_of(self._trial, first, last))
+        return await self._answered([shard.model_copy(update={"judged": True}) for shard in cut] if judged else cut)
 
     async def _answered(self, cut: Sequence[ShardInput]) -> list[ShardResult]:
         """All shards, a bounded number at once. When one of them fails for good, the others hand back what they have."""

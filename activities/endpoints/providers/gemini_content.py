@@ -137,7 +137,7 @@ class GeminiContent:
         answered = next((one for one in causes_of(error) if isinstance(one, Answered)), None)
         if answered is not None:
             return answered.refusal
-        return _refusal(error.code, error.details, {}) if isinstance(error, errors.APIError) else None
+        return refusal_of(error.code, error.details, {}) if isinstance(error, errors.APIError) else None
 
     def is_lost(self, error: Exception) -> bool:
         return False  # the SDK lets the errors of its HTTP client through
@@ -154,10 +154,10 @@ async def refuse(response: httpx2.Response) -> None:
         told = json.loads(body)
     except (ValueError, RecursionError):
         told = body.decode("utf-8", "replace")
-    raise Answered(_refusal(response.status_code, told, response.headers))
+    raise Answered(refusal_of(response.status_code, told, response.headers))
 
 
-def _refusal(status: int, told: Any, headers: Mapping[str, str]) -> ModelRefusal:
+def refusal_of(status: int, told: Any, headers: Mapping[str, str]) -> ModelRefusal:
     """What Google says of an error, with the delay that it asks for and the reasons that it names."""
     whole = told[0] if isinstance(told, list) and told else told
     error = whole.get("error", whole) if isinstance(whole, Mapping) else {}
@@ -183,7 +183,7 @@ def _seconds(duration: Any) -> float | None:
 
 
 def _broken_off(error: Any, *, began: bool) -> Unreachable:
-    refusal = _refusal(error.code if isinstance(error.code, int) else 0, error.details, {})
+    refusal = refusal_of(error.code if isinstance(error.code, int) else 0, error.details, {})
     told = f"the stream broke off: {refusal.said[:200]}"
     if not began and (refusal.status == 429 or OVERLOAD.intersection(refusal.labels)):
         return Throttled(told, refusal.retry_after, kind="overloaded")

@@ -87,9 +87,10 @@ class Budgets:
                 key.nonce,
             )
             held = total(Amount(row["held_samples"], row["held_tokens"], row["held_cost"]) for row in rows)
-            if not held.samples:
+            calls = settlement.calls or held.samples
+            if not rows or not calls:
                 return
-            most = held.times(1 / held.samples)
+            most = held.times(1 / calls)
             was_known = bool(most.tokens or most.cost)
             dearest = settlement.dearest
             limited = [name for name in RESOURCES if budget[f"limit_{name}"] and name != "samples"]

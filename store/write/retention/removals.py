@@ -129,7 +129,7 @@ class Removals:
             else:
                 await connection.execute("DELETE FROM run_sizes WHERE run_id = $1", due.run_id)
                 await remove_turns(connection, due.run_id)
-                await _remove_texts_beside_answers(connection, due.run_id)
+                await remove_texts_beside_answers(connection, due.run_id)
             await connection.execute(
                 "UPDATE removals SET ended_at = now() WHERE run_id = $1 AND kind = $2 AND ended_at IS NULL",
                 due.run_id,
@@ -200,8 +200,8 @@ async def _is_removable(connection: Connection, run_id: str) -> bool:
     return bool(over) and not await legal_holds_in_force(connection, run_id)
 
 
-async def _remove_texts_beside_answers(connection: Connection, run_id: str) -> None:
-    """What quotes answers: the first look, and what models wrote that propose. What these took stays counted."""
+async def remove_texts_beside_answers(connection: Connection, run_id: str) -> None:
+    """What quotes answers: the first look, and what models wrote that propose or judge. What these took stays counted."""
     look = await connection.fetchval("SELECT first_look FROM runs WHERE run_id = $1", run_id)
     if look is not None:
         left = {name: value for name, value in from_json(look).items() if name != "shown"}
@@ -210,6 +210,7 @@ async def _remove_texts_beside_answers(connection: Connection, run_id: str) -> N
     await connection.execute(
         "UPDATE model_answers SET answer = '', texts_removed = true WHERE run_id = $1 AND texts_removed IS NULL", run_id
     )
+    await connection.execute("UPDATE batch_requests SET reply = NULL WHERE run_id = $1 AND reply IS NOT NULL", run_id)
 
 
 async def _remove_encrypted_reasons(connection: Connection, answer_ids: Sequence[int]) -> None:

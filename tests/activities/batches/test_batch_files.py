@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
+from activities.batches.protocols import protocol_of
 from activities.batches.request_file import RequestFile
 from activities.batches.result_file import ModelAsked, ResultFiles
+from activities.endpoints.endpoint_policy import ModelPlace
 from activities.endpoints.response_bodies import LARGEST_ANSWER_BYTES
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.prices import Price
 
-ASKED = ModelAsked("m", "http://model", Price(input=2, output=4).in_batches)
+OPENAI = protocol_of("openai")
+ASKED = ModelAsked("m", ModelPlace("openai", "http://model", "m"), OPENAI, Price(input=2, output=4).in_batches)
 
 
 def answered(name: str, content: str = "yes", **more: Any) -> dict[str, Any]:
@@ -74,10 +77,10 @@ def test_an_answer_that_is_too_large_fails_its_sample_and_is_not_read_again(tmp_
 
 def test_a_file_takes_so_many_requests_and_so_many_bytes_and_gives_the_last_ones_back(tmp_path: Path) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x" * 100}]}
-    with RequestFile(tmp_path / "few", 3) as few:
-        assert [few.add(str(number), number, body) for number in range(4)] == [True, True, True, False]
-    with RequestFile(tmp_path / "small", 100, most_bytes=500) as small:
-        assert [small.add(str(number), number + 7, body) for number in range(3)] == [True, True, False]
+    with RequestFile(tmp_path / "few", "key", 3) as few:
+        assert [few.add(OPENAI, str(number), number, body) for number in range(4)] == [True, True, True, False]
+    with RequestFile(tmp_path / "small", "key", 100, most_bytes=500) as small:
+        assert [small.add(OPENAI, str(number), number + 7, body) for number in range(3)] == [True, True, False]
         assert small.keep_first(1) == 8
         assert small.keep_first(1) is None
     assert [json.loads(line)["custom_id"] for line in (tmp_path / "small").read_text().splitlines()] == ["0"]
@@ -89,8 +92,8 @@ def test_ten_thousand_requests_and_results_need_little_memory(tmp_path: Path) ->
     body = {"model": "m", "messages": [{"role": "user", "content": "x" * 4000}]}
     tracemalloc.start()
     try:
-        with RequestFile(tmp_path / "requests", 50_000) as file:
-            assert all(file.add(name, place, body) for place, name in enumerate(names))
+        with RequestFile(tmp_path / "requests", "key", 50_000) as file:
+            assert all(file.add(OPENAI, name, place, body) for place, name in enumerate(names))
         with (tmp_path / "results").open("w") as written:
             written.writelines(f"{json.dumps(answered(name, 'y' * 4000))}\n" for name in reversed(names))
         found = ResultFiles([tmp_path / "results"], ASKED)

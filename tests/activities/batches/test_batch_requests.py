@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from activities.batches.protocols import protocol_of
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.gate import Gates
 from activities.targets.chat import ChatAnswers
@@ -33,6 +36,46 @@ async def test_a_request_names_the_model_as_its_endpoint_does(model: str, base_u
     assert request.body == {"model": name, "messages": [{"role": "user", "content": "hello"}]}
 
 
-async def test_a_model_of_another_protocol_is_refused_with_the_fix() -> None:
-    with pytest.raises(Refused, match=r"anthropic/claude is asked in another; set execution\.mode: direct"):
-        await asked("anthropic/claude").batch_request({}, Sample(id="s", input="hello"))
+@pytest.mark.parametrize(
+    ("provider", "line"),
+    [
+        (
+            "openai",
+            {
+                "custom_id": "name",
+                "method": "POST",
+                "url": "/v1/chat/completions",
+                "body": {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 5},
+            },
+        ),
+        (
+            "anthropic",
+            {
+                "custom_id": f"name-{'k' * 15}",
+                "params": {
+                    "model": "m",
+                    "max_tokens": 5,
+                    "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
+                },
+            },
+        ),
+        (
+            "google",
+            {
+                "metadata": {"key": "name"},
+                "request": {
+                    "contents": [{"role": "user", "parts": [{"text": "hello"}]}],
+                    "generationConfig": {"maxOutputTokens": 5},
+                },
+            },
+        ),
+    ],
+)
+def test_a_request_is_put_as_its_provider_has_it(provider: str, line: dict[str, Any]) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 5}
+    assert protocol_of(provider).line("name", "k" * 48, body) == line
+
+
+def test_a_provider_without_batches_is_refused_with_the_fix() -> None:
+    with pytest.raises(Refused, match=r"those of openai, anthropic, google are; set execution\.mode: direct"):
+        protocol_of("bedrock")

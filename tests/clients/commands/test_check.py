@@ -264,6 +264,19 @@ async def test_a_run_in_batches_costs_half_and_may_take_a_day_for_each_trial(dir
     assert facts["hours_per_trial_at_most"] == 24
 
 
+async def test_a_judge_in_batches_costs_half_and_takes_another_day(directory: Path) -> None:
+    rubric = "scorers: [{kind: rubric, rubric: It is right., model: m}]\nobjective: rubric\n"
+    judged = "".join(line for line in CHAT.splitlines(True) if not line.startswith(("scorers:", "objective:"))) + rubric
+    priced = judged + "prices: {m: {input: 1000, output: 1000}}\nbudget: {trials: 3}\n"
+    at_once = estimate(await checked(directory, priced))
+    batched = await checked(directory, priced + "execution: {mode: batch}\n")
+    partly = await checked(directory, priced + "execution: {mode: batch, batches: {judges: false}}\n")
+    assert at_once.cost and estimate(batched).cost == pytest.approx(at_once.cost / 2)
+    assert at_once.cost / 2 < (estimate(partly).cost or 0) < at_once.cost
+    assert summary_of(batched)[1]["hours_per_trial_at_most"] == 48
+    assert summary_of(partly)[1]["hours_per_trial_at_most"] == 24
+
+
 class TestEndpoints:
     """What a model endpoint says before it is paid."""
 

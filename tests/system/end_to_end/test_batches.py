@@ -23,12 +23,21 @@ from clients.temporal import connect
 from store.read.waiting_batches import BatchReader
 from tests.support.allowed import OPERATOR
 from tests.support.batch_server import Plan, batch_server
-from tests.support.batched_runs import COST_OF_AN_ANSWER, climber, climbing, decided, rows
+from tests.support.batched_provider import Batch, BatchedProvider
+from tests.support.batched_runs import COST_OF_AN_ANSWER, asked_of, climber, climbing, decided, rows
 from tests.support.engines import PLUGINS, Engines
 from worker import serving
 
 ONE_TRIAL = {"trials": 1}
 ALL = 12
+PROVIDERS = ("openai", "anthropic", "google")
+NATIVE = ("anthropic", "google")
+BATCHES = {
+    "openai": ("batch_2", "in_progress"),
+    "anthropic": ("batch_1", "in_progress"),
+    "google": ("batches/batch_1", "running"),
+}
+"""What providers call the first batch, and say of it while it goes on."""
 
 
 async def baseline_of(engines: Engines, spec: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +51,10 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_run_in_batches_decides_what_the_direct_one_does_for_half_the_price(engines: Engines, tmp_path: Path) -> None:
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_run_in_batches_decides_what_the_direct_one_does_for_half_the_price(
+    provider: str, engines: Engines, tmp_path: Path
+) -> None:
     """Races, replicates and the confirmation among them."""
     items = [{"id": f"s{n}", "input": n % ALL, "expected": "yes"} for n in range(3 * ALL)]
     parts: dict[str, Any] = {
@@ -50,7 +62,7 @@ async def test_a_run_in_batches_decides_what_the_direct_one_does_for_half_the_pr
         "judgement": {"racing": {"block": 6}},
         "replicates": 2,
     }
-    async with batch_server(climber, tmp_path) as server:
+    async with asked_of(engines, provider, tmp_path) as server:
         direct = await engines.run(climbing(server, "direct", **parts))
         asked_at_once = len(server.chats)
         batched = await engines.run(climbing(server, **parts))
@@ -67,9 +79,10 @@ async def test_a_run_in_batches_decides_what_the_direct_one_does_for_half_the_pr
     assert batched["confirmation"]["judged"] == direct["confirmation"]["judged"] is not None
 
 
-async def test_what_got_no_answer_goes_again_alone(engines: Engines, tmp_path: Path) -> None:
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_what_got_no_answer_goes_again_alone(provider: str, engines: Engines, tmp_path: Path) -> None:
     """Expired, failed by the server, refused for the rate, not mentioned at all, beside lines that nobody can read."""
-    async with batch_server(climber, tmp_path) as server:
+    async with asked_of(engines, provider, tmp_path) as server:
         expected = await baseline_of(engines, climbing(server, "direct"))
         server.plans = [
             Plan(ends="expired", answers=9, statuses={1: 500, 3: 429}, garbage=("no JSON", "[]", '{"custom_id": 7}')),
@@ -177,18 +190,22 @@ async def test_a_budget_sets_half_the_price_aside_and_sends_no_more_than_it_cove
     assert not await rows(engines, "budget_leases", "run_id, holder", result["optimization_id"])
 
 
-async def test_a_cancelled_run_cancels_its_batch_and_books_what_was_done(engines: Engines, tmp_path: Path) -> None:
-    async with batch_server(climber, tmp_path) as server:
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_cancelled_run_cancels_its_batch_and_books_what_was_done(
+    provider: str, engines: Engines, tmp_path: Path
+) -> None:
+    async with asked_of(engines, provider, tmp_path) as server:
         server.plans = [Plan(held=True, answers=7)]
         handle = await engines.start(climbing(server, budget=ONE_TRIAL | {"cost": 100.0}))
         await until(lambda: any(batch.looks > 1 for batch in server.batches.values()))
         waiting = waiting_text(await BatchReader(engines.database).waiting(handle.id), datetime.now(UTC))
-        assert waiting.startswith(f"It waits for batch batch_2 at {server.url}: in_progress, ")
+        [batch] = server.batches.values()
+        named, status = BATCHES[provider]
+        assert waiting.startswith(f"It waits for batch {named} at {server.url}: {status}, ")
         assert " of 12 requests done, sent " in waiting
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
             await handle.result()
-        [batch] = server.batches.values()
         assert batch.status == "cancelled"
     assert len(await rows(engines, "answers", "item_hash, replicate", handle.id)) == 7
     [spent] = await rows(engines, "budgets", "spent_samples, spent_cost, lost_samples", handle.id)
@@ -208,6 +225,52 @@ async def test_a_batch_is_made_once_although_nobody_heard_so(
     assert result["baseline_score"] is not None
     assert len(server.batches) == 1
     assert set(server.paid.values()) == {1}
+
+
+@pytest.mark.parametrize("provider", NATIVE)
+async def test_a_native_batch_is_made_once_although_nobody_heard_so(provider: str, engines: Engines, tmp_path: Path) -> None:
+    """Beside one of somebody else's that has as many requests."""
+    async with asked_of(engines, provider, tmp_path) as server:
+        stranger = a_stranger(server)
+        server.plans = [Plan(looks=3)]
+        server.stumbles = {"make": ["lost"], "look": ["500"], "content": ["lost"]}
+        result = await baseline_of(engines, climbing(server))
+    assert result["baseline_score"] is not None
+    assert len(server.batches) == 2
+    assert set(server.paid.values()) == {1}
+    assert stranger.status != "cancelled"
+    [(name,)] = await rows(engines, "batches", "provider_id", result["optimization_id"])
+    assert name.endswith("batch_2")
+
+
+@pytest.mark.parametrize("provider", NATIVE)
+async def test_a_native_batch_that_is_lost_or_too_much_now_goes_again(provider: str, engines: Engines, tmp_path: Path) -> None:
+    """Anthropic refuses no batch as a whole once it is made."""
+    async with asked_of(engines, provider, tmp_path) as server:
+        server.plans = [Plan(held=True, forget_after=1)]
+        result = await baseline_of(engines, climbing(server))
+        assert result["lost"]["samples"] == ALL
+        if provider == "google":
+            server.plans = [Plan(ends="failed", error=("8", "quota")), Plan(ends="expired", answers=0), Plan()]
+            result = await baseline_of(engines, climbing(server))
+            told = await rows(engines, "batches", "number, state, said", result["optimization_id"])
+            assert [said for _, _, said in told] == ["failed", "expired", "succeeded"]
+            server.plans = [Plan(ends="failed", error=("5", "no such model"))]
+            with pytest.raises(WorkflowFailureError) as failed:
+                await baseline_of(engines, climbing(server))
+            assert "it refused batch batches/batch_" in str(failed.value.cause)
+    assert set(server.paid.values()) <= {1, 2}
+
+
+def a_stranger(server: BatchedProvider) -> Batch:
+    """A batch of somebody else's, with as many requests, that takes its time."""
+    server.plans = [Plan(looks=4)]
+    if server.provider == "anthropic":
+        params = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "text", "text": "1 2"}]}]}
+        return server.begun(requests=[{"custom_id": f"theirs{n}", "params": params} for n in range(ALL)])
+    asked = {"contents": [{"role": "user", "parts": [{"text": "1 2"}]}]}
+    requests = [{"metadata": {"key": f"theirs{n}"}, "request": asked, "model": "m"} for n in range(ALL)]
+    return server.begun(requests=requests, metadata={"name": "theirs"})
 
 
 async def test_a_day_of_waiting_is_a_timer_and_few_events(tmp_path: Path) -> None:

@@ -172,6 +172,12 @@ def in_batches(provider: str, **parts: Any) -> dict[str, Any]:
     )
 
 
+def judged_in_batches(provider: str, **parts: Any) -> dict[str, Any]:
+    """The same, with a judge who is asked in batches, too."""
+    judge = {"kind": "rubric", "name": "good", "rubric": "It says yes.", "model": "judge-good", "base_url": provider}
+    return in_batches(provider, **parts) | {"scorers": [judge], "objective": "good"}
+
+
 def by_activity(**options: Any) -> dict[str, Any]:
     """A target on the task queue of `tests.system.replay.strangers`."""
     return {"kind": "activity", "activity": "hill_elsewhere", "task_queue": "strangers", **options}
@@ -365,6 +371,7 @@ PATHS = (
     RecordedPath("on_runner_out_of_time", spec(target=on_runner(wait=True), budget={"wall_time": "1s"})),
     RecordedPath("on_runner_forgotten", spec(target=on_runner(forget=True))),
     RecordedPath("in_batches", in_batches(BATCHES, stop={"max_rounds": 1})),
+    RecordedPath("in_batches_judged", judged_in_batches(BATCHES, stop={"max_rounds": 1})),
     RecordedPath("in_batches_cancelled", in_batches(HELD_BATCHES), trial_cancelled),
     RecordedPath("scoring_failed", spec(scorers=[{"kind": "python", "name": "height", "ref": "plugged:nan_score"}])),
 )

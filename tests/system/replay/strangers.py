@@ -17,7 +17,7 @@ from temporalio.worker import Worker
 from activities.settings import ACTIVITY_QUEUES, RUNNER_URLS
 from tests.support.allowed import allow
 from tests.support.batch_server import Plan, batch_server
-from tests.support.batched_runs import climber
+from tests.support.batched_runs import judged_climber
 from tests.support.example_modules import example
 from tests.system.replay.paths import BATCHES, HELD_BATCHES, RUNNER
 
@@ -52,8 +52,8 @@ async def strangers(client: Client, folder: Path) -> AsyncIterator[dict[str, str
     async with (
         Worker(client, task_queue="strangers", activities=served, graceful_shutdown_timeout=timedelta(0)),
         runners.serving(runners.Runner(client)) as url,
-        batch_server(climber, folder) as batches,
-        batch_server(climber, folder / "held") as held,
+        batch_server(judged_climber, folder) as batches,
+        batch_server(judged_climber, folder / "held") as held,
     ):
         batches.plans = [Plan(looks=1, statuses={2: 500})]
         held.plans = [Plan(held=True, answers=3)]

@@ -24,6 +24,8 @@ class CallsSettlement(Payload):
     """Calls that were answered; one call is one sample."""
     unanswered: int = 0
     """Calls that may have been paid for, and said nothing."""
+    calls: int = 0
+    """For how many it was set aside, where calls are no samples: those of judges."""
     tokens: int = 0
     cost: float = 0.0
     most_tokens_per_sample: int = 0

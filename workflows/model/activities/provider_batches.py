@@ -16,6 +16,8 @@ class BatchInput(Payload):
 
     part: ShardInput
     rules: BatchRules
+    judge: str | None = None
+    """The judge that is asked for a verdict on what is answered; None where the target is asked."""
     again: bool = False
     """It was asked for before: what is there and has no score was scored then, as far as it could be."""
 
@@ -40,6 +42,8 @@ class BatchKey(Payload):
 
     part: ShardInput
     batch_key: str
+    judges: tuple[str, ...] = ()
+    """Models that score, and have the answers of batches later."""
 
 
 class BatchLook(Payload):

@@ -25,6 +25,10 @@ class BatchOptions(SpecPart):
     longest_poll: PositiveDuration = timedelta(minutes=20)
     """The longest pause between two such looks."""
 
+    judges: bool = True
+    """Whether models that score (`kind: rubric`) are asked in batches, too: for half the price, once the answers are there,
+    which may take another day. Else they are asked at once."""
+
     @model_validator(mode="after")
     def _polls_grow(self) -> BatchOptions:
         if self.longest_poll < self.poll:
@@ -40,3 +44,5 @@ class BatchRules(Payload):
     longest_poll: timedelta
     rest_directly: bool = False
     """What a batch leaves without an answer is asked at once, and so is everything where no time is left for a batch."""
+    judges: tuple[str, ...] = ()
+    """Models that score and are asked in batches, by their fields in the spec."""
