@@ -16,6 +16,7 @@ from store.read.labels import LabelReader
 from store.read.marks import MarkReader
 from store.read.outlines import OutlineReader
 from store.read.prompt_runs import PromptRunReader
+from store.read.proposals import ProposalReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
 from store.read.sample_files import FileReader
@@ -43,6 +44,7 @@ class StoreReader:
         self.events = EventReader(database)
         self.datasets = DatasetReader(database)
         self.dataset_items = DatasetItemReader(database)
+        self.proposals = ProposalReader(database)
         self.prompt_runs = PromptRunReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)

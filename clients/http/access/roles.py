@@ -82,7 +82,19 @@ _READ = (
         for part in (
             *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "matrix", "matrix/answers"),
             *("questions", *(f"questions/{{question_id}}{part}" for part in ("", "/agreement", "/items", "/labels"))),
-            *("outline", "rejections", "releases", "replay", "report", "rounds", "slices", "slices/scores", "spec"),
+            *(
+                "outline",
+                "proposals",
+                "rejections",
+                "rejections/{round}/{proposed_index}",
+                "releases",
+                "replay",
+                "report",
+                "rounds",
+                "slices",
+                "slices/scores",
+                "spec",
+            ),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )
     ),
