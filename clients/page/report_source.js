@@ -30,8 +30,8 @@ export async function request(path, { method = "GET" } = {}) {
 const answered = (status, body) => new Response(JSON.stringify(body), { status });
 
 function keyOf(place, query) {
-  const manyCandidates = place.endsWith("/slices/scores"); // the file has those of all
-  const named = [...query].filter(([name]) => !PARTS.has(name) && !SAME.has(name) && !(manyCandidates && name === "candidate"));
+  const all = place.endsWith("/slices/scores") || place.endsWith("/proposals"); // the file has those of all
+  const named = [...query].filter(([name]) => !PARTS.has(name) && !SAME.has(name) && !(all && (name === "candidate" || name === "round")));
   return named.length ? `${place}?${named.sort(([one], [other]) => (one < other ? -1 : Number(one > other))).map(([name, value]) => `${name}=${value}`).join("&")}` : place;
 }
 
@@ -39,8 +39,10 @@ function partOf(answer, query) {
   if (!Array.isArray(answer.items)) return answer;
   const number = (name, missing) => (query.has(name) ? Number(query.get(name)) : missing);
   const only = query.get("only"), before = number("before", Infinity);
-  const fitting = answer.items.filter((one) => (!only || one.turn === only) && !(one.id >= before));
+  const round = query.get("round"), candidate = query.get("candidate");
+  const fitting = answer.items.filter((one) => (!only || one.turn === only) && !(one.id >= before)
+    && (!round || String(one.round) === round) && (!candidate || !one.candidate_ids || one.candidate_ids.includes(candidate)));
   const first = number("offset", 0), until = first + number("limit", fitting.length);
-  const total = only ? answer.counts[only] : answer.total;
+  const total = only ? answer.counts[only] : round || candidate ? fitting.length : answer.total;
   return { ...answer, total, items: fitting.slice(first, until), has_more: until < fitting.length };
 }

@@ -76,10 +76,15 @@ class ProposalReader:
             )
             return None if row is None else _rejected(row)
 
-    async def all_rejected(self, run_id: str, most: int) -> list[RejectedProposal]:
-        """The first of those that were kept out."""
+    async def all_rejected(self, run_id: str, most: int, *, round: int | None = None) -> list[RejectedProposal]:
+        """The first of those that were kept out, of one round or of all."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(f"{_REJECTED} ORDER BY r.round, r.proposed_index LIMIT $2", run_id, most)
+            rows = await connection.fetch(
+                f"{_REJECTED} AND ($3::int IS NULL OR r.round = $3) ORDER BY r.round, r.proposed_index LIMIT $2",
+                run_id,
+                most,
+                round,
+            )
             return [_rejected(row) for row in rows]
 
 

@@ -22,6 +22,7 @@ from store.read.runs import RunReader
 from store.read.sample_files import FileReader
 from store.read.samples.comparisons import ComparisonReader
 from store.read.samples.matrix import MatrixReader
+from store.read.samples.sent_material import SentMaterialReader
 from store.read.samples.slice_scores import SliceScoreReader
 from store.read.samples.slices import SliceReader
 from store.read.trials import TrialReader
@@ -39,6 +40,7 @@ class StoreReader:
         self.batches = BatchReader(database)
         self.comparisons = ComparisonReader(database)
         self.matrix = MatrixReader(database)
+        self.sent = SentMaterialReader(database)
         self.slices = SliceReader(database)
         self.slice_scores = SliceScoreReader(database)
         self.events = EventReader(database)

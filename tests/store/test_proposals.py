@@ -34,7 +34,7 @@ async def asked(example: ExampleRun) -> ExampleRun:
         await run.store.trials.begin(trial)
         await run.answer_everything(trial)
         await run.record(trial)
-    made = {0: run.candidate("a").configuration, 1: LONG}
+    made: dict[int, dict[str, Any]] = {0: run.candidate("a").configuration, 1: LONG}
     for index, configuration in made.items():
         answer = ModelAnswer(1, index, f"answer {index}", False, 7, 0.1, "gpt", [{"role": "user", "content": f"asked {index}"}])
         await run.store.model_answers.keep(run.run_id, f"request {index}", answer)

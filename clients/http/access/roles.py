@@ -82,20 +82,9 @@ _READ = (
         for part in (
             *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "matrix", "matrix/answers"),
             *("questions", *(f"questions/{{question_id}}{part}" for part in ("", "/agreement", "/items", "/labels"))),
-            *(
-                "outline",
-                "proposals",
-                "rejections",
-                "rejections/{round}/{proposed_index}",
-                "releases",
-                "replay",
-                "report",
-                "rounds",
-                "slices",
-                "slices/scores",
-                "spec",
-            ),
-            *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
+            *("outline", "proposals", "rejections", "rejections/{round}/{proposed_index}", "releases", "replay", "report"),
+            *("rounds", "slices", "slices/scores", "spec"),
+            *("trials", *(f"trials/{{candidate_id}}{part}" for part in ("", "/items", "/sent", "/slices"))),
         )
     ),
 )

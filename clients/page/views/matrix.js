@@ -177,6 +177,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
       name: named,
       link: (one) => linkTo(["runs", run.id, "candidates", one]),
       ask: (at, candidates, signal) => api.get(`${api.ofRun(run.id, "matrix", "answers")}?${new URLSearchParams([["position", at], ...candidates.map((one) => ["candidate", one]), ...(options.get("samples") === "confirmation" ? [["confirmation", "true"]] : [])])}`, { signal }),
+      sent: (one, item, replicate, signal) => api.get(api.ofRun(run.id, "trials", one, "sent"), { query: { sample: item, replicate, purpose: options.get("samples") === "confirmation" ? "confirmation" : null }, signal }),
       marksOf: (one, item, replicate) => marksBar(marks, { candidate_id: one, item_id: item, replicate }, `the answer of ${one} to ${item}`),
       step: (down, right) => {
         grid.go(grid.active.row + down, grid.active.column + right);

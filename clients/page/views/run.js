@@ -2,7 +2,6 @@
 
 import * as best from "../detail/best.js";
 import * as burndown from "../detail/burndown.js";
-import * as candidate from "../detail/candidate.js";
 import * as firstLook from "../detail/first_look.js";
 import * as removed from "../detail/removed.js";
 import * as pareto from "../detail/pareto.js";
@@ -33,12 +32,13 @@ const PARTS = {
   matrix: { title: "Matrix", hidden: !isLive, ...lazy(() => import("./matrix.js")) },
   labels: { title: "Labels", hidden: !isLive, ...lazy(() => import("../labels/screen.js")) },
   lineage: { title: "Lineage", ...inCard(lazy(() => import("./lineage.js"))) },
+  proposals: { title: "Proposals", ...lazy(() => import("./proposals.js")) },
   rejections: { title: "Rejections", count: (run) => run.rejections.length, ...lazy(() => import("./rejections.js")) },
   budget: { title: "Budget", ...inCard(burndown) },
   compare: { title: "Compare", hidden: !isLive, ...lazy(() => import("../detail/compare.js")) },
   log: { title: "Log", ...inCard(log) },
   spec: { title: "Spec", ...spec },
-  candidates: { hidden: true, ...candidate },
+  candidates: { hidden: true, ...lazy(() => import("../detail/candidate.js")) },
 };
 
 export function mount(element, { api, navigate, announce, params, rest, options }) {

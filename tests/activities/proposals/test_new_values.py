@@ -359,9 +359,10 @@ class TestRepair:
         assert [call.answer for call in place.calls] == ["<new_value>Sort it.</new_value>", GOOD]
         assert (place.asked_of, place.values, place.tokens) == (MODEL, {"prompt": "Sort the ticket: {{input.ticket}}"}, 200)
 
-    async def test_what_a_plug_in_was_called_with_is_kept_and_secrets_are_not(self) -> None:
+    async def test_what_a_plug_in_was_called_with_is_kept_and_secrets_are_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OTHER_API_KEY", "hunter2-hunter2")
         run = rewritten_run(note="the key is hunter2-hunter2")
-        await proposed(run, request(by_plugin("longer")), {"OTHER_API_KEY": "hunter2-hunter2"})
+        await proposed(run, request(by_plugin("longer")))
         page = await StoreReader(run.database).proposals.page("run")
         assert page is not None
         [place] = page.items

@@ -13,7 +13,9 @@ from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId,
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import existing_run, refuse_unknown_run, why_unknown
+from clients.reports.sent_requests import SentRequests, sent_requests
 from clients.wire import CandidateDetail, TrialSlices, candidate_of, slices_of
+from store.encoding import storable_text
 from store.read.rows.item_rows import ItemPage
 from store.read.rows.trial_rows import TrialDetail, TrialPage
 from store.read.samples.comparisons import Comparison
@@ -83,6 +85,25 @@ async def list_items(
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
     return page
+
+
+@router.get("/trials/{candidate_id}/sent", operation_id="getSentRequests", responses=responses(404))
+async def get_sent_requests(
+    run_id: RunId,
+    candidate_id: CandidateId,
+    backend: Served,
+    sample: Annotated[str, Query(min_length=1, max_length=1000, description="The sample's id.")],
+    replicate: Annotated[int, Query(ge=0, le=2**31 - 1, description="Which of its answers.")] = 0,
+    purpose: WhichPurpose = None,
+) -> SentRequests:
+    """The messages that were sent to answer a sample, made again from configuration, sample and what its steps answered."""
+    found = await backend.reader.sent.load(run_id, candidate_id, storable_text(sample), purpose)
+    if found is None:
+        await refuse_unknown_run(backend, run_id)
+        if await backend.reader.trials.load(run_id, candidate_id, purpose) is None:
+            raise _no_trial(run_id, candidate_id, purpose)
+        raise Refused(404, f"the trial of {candidate_id!r} has no sample {sample[:200]!r}", "sample")
+    return await asyncio.to_thread(sent_requests, found, replicate)
 
 
 @router.get("/trials/{candidate_id}/slices", operation_id="listSlices", responses=responses(404))
