@@ -80,7 +80,7 @@ _READ = (
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "matrix", "matrix/answers"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks"),
             *("questions", *(f"questions/{{question_id}}{part}" for part in ("", "/agreement", "/items", "/labels"))),
             *("outline", "proposals", "rejections", "rejections/{round}/{proposed_index}", "releases", "replay", "report"),
             *("rounds", "slices", "slices/scores", "spec"),
@@ -112,6 +112,7 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("GET", "/v1/private/comparison"): PathRule(Role.READ, entrants=("of",)),
     ("GET", f"{DATASET}/differences"): PathRule(Role.READ, datasets=("against",)),
     ("GET", f"{RUN}/comparison"): PathRule(Role.READ, runs=("against_run",)),
+    **dict.fromkeys((("GET", f"{RUN}/matrix{part}") for part in ("", "/answers")), PathRule(Role.READ, entrants=("other",))),
     **{path: PathRule(Role.RUN, action) for path, action in _STEER.items()},
     ("POST", f"{SPEC}/check"): PathRule(Role.RUN),  # it imports plug-ins, and changes nothing
     ("POST", f"{PROMPT}/release"): PathRule(Role.RELEASE, "release"),

@@ -129,7 +129,8 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     const ask = (query, signal) => api.get(api.ofRun(run.id, "comparison"), { query: { candidate: id, against, purpose, ...query }, signal });
     const sides = { before: against, after: id };
     const sent = (side, answer, item, signal) => api.get(api.ofRun(run.id, "trials", sides[side], "sent"), { query: { sample: item, replicate: answer.replicate, purpose }, signal });
-    return samplesView(place, { sent, ask, names, options, go, announce, marksOf: (side, answer, item) => marksBar(marks, { candidate_id: sides[side], item_id: item, replicate: answer.replicate }, `the answer of ${sides[side]} to ${item}`) });
+    const linkOf = (number) => linkTo(steps, { tab: "samples", against: asked, purpose, page: number < 20 ? null : Math.floor(number / 20) + 1, sample: number });
+    return samplesView(place, { linkOf, sent, ask, names, options, go, announce, marksOf: (side, answer, item) => marksBar(marks, { candidate_id: sides[side], item_id: item, replicate: answer.replicate }, `the answer of ${sides[side]} to ${item}`) });
   }
 
   function changed() {
