@@ -84,6 +84,8 @@ async def inlined_answers(
         "/marks": _json(MarkPage(total=len(report.marks), items=report.marks)),
     }
     answers |= await _candidates(reader, report, None if in_full else MOST_CANDIDATES)
+    if tried := await reader.candidates.tried(run_id):
+        answers["/factors"] = _json(tried)
     answers |= await _proposals(reader, run_id, LARGEST_PROPOSALS_MB * 2**20 * (8 if in_full else 1))
     answers |= await _comparisons(reader, report, MOST_SAMPLES if in_full else 0)
     answers |= await _slices(reader, report, slice_fields)

@@ -82,8 +82,17 @@ _READ = (
         for part in (
             *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks"),
             *("questions", *(f"questions/{{question_id}}{part}" for part in ("", "/agreement", "/items", "/labels"))),
-            *("outline", "proposals", "rejections", "rejections/{round}/{proposed_index}", "releases", "replay", "report"),
-            *("rounds", "slices", "slices/scores", "spec"),
+            *(
+                "factors",
+                "outline",
+                "proposals",
+                "rejections",
+                "rejections/{round}/{proposed_index}",
+                "releases",
+                "replay",
+                "report",
+            ),
+            *("replay", "report", "rounds", "slices", "slices/scores", "spec"),
             *("trials", *(f"trials/{{candidate_id}}{part}" for part in ("", "/items", "/sent", "/slices"))),
         )
     ),

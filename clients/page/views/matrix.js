@@ -108,8 +108,8 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     const isOwn = column.optimization_id === run.id;
     return [
       h("a", { href: linkTo(["runs", column.optimization_id, "candidates", column.candidate_id]) }, isOwn ? named(column.candidate_id) : column.is_baseline ? "Baseline" : column.candidate_id),
-      isOwn ? null : h("div", { class: "small matrix-run" }, "of ", h("a", { href: linkTo(["runs", column.optimization_id]) }, column.optimization_id)),
-      h("div", { class: "small soft" }, h("span", { class: "number" }, score(column.objective_score)), column.is_best && !column.is_baseline ? " · best" : "", column.status === "completed" ? "" : ` · ${column.status}`),
+      h("div", { class: "small soft" }, h("span", { class: "number" }, score(column.objective_score)), column.is_best && !column.is_baseline ? " · best" : "", column.status === "completed" ? "" : ` · ${column.status}`,
+        isOwn ? null : [" · of ", h("a", { href: linkTo(["runs", column.optimization_id]) }, column.optimization_id)]),
     ];
   }
 

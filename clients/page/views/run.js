@@ -21,6 +21,11 @@ import { waitsOf } from "./status.js";
 import * as trials from "./trials.js";
 import * as verdict from "./verdict.js";
 
+const triedFactors = lazy(() => import("../detail/factors.js"));
+
+/** Whether a run has values to show beside its texts. */
+const hasFactors = (run) => Object.values(run.detail.spec?.configuration ?? {}).some((factor) => factor !== null && typeof factor === "object" && factor.change === "structured");
+
 const LOOK_EVERY = 2000; // at a run that has not begun
 
 const inCard = (part) => ({ mount: (body, context) => part.mount(body.appendChild(h("section", { class: "card" })), context) });
@@ -160,8 +165,8 @@ export function mount(element, { api, navigate, announce, params, rest, options 
 function overview(body, context, tell) {
   const { run } = context;
   const section = (name) => h("section", { class: `card of-${name}` });
-  const [words, scores, verdicts, decisions, changes, front, budget, look, gone] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed"].map(section);
-  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const [words, scores, verdicts, decisions, changes, front, budget, look, gone, tried] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed", "tried"].map(section);
+  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, tried, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
   const closing = [
     isLive ? () => {} : figures.mount(words, context),
     scoreChart.mount(scores, context),
@@ -172,6 +177,7 @@ function overview(body, context, tell) {
     best.mount(changes, context),
     pareto.hasPareto(run) ? pareto.mount(front, context) : () => {},
     burndown.mount(budget, context),
+    hasFactors(run) ? triedFactors.mount(tried, context) : () => {},
   ];
   return () => closing.forEach((close) => (close.unmount ?? close)());
 }

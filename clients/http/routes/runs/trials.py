@@ -16,6 +16,7 @@ from clients.http.missing_run import existing_run, refuse_unknown_run, why_unkno
 from clients.reports.sent_requests import SentRequests, sent_requests
 from clients.wire import CandidateDetail, TrialSlices, candidate_of, slices_of
 from store.encoding import storable_text
+from store.read.candidates import TriedFactors
 from store.read.rows.item_rows import ItemPage
 from store.read.rows.trial_rows import TrialDetail, TrialPage
 from store.read.samples.comparisons import Comparison
@@ -170,6 +171,15 @@ async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Serve
         await refuse_unknown_run(backend, run_id)
         raise Refused(404, f"run {run_id} has no candidate {candidate_id!r}", "candidate_id")
     return await asyncio.to_thread(candidate_of, run_id, candidate)
+
+
+@router.get("/factors", operation_id="listTriedFactors", responses=responses(404, 409))
+async def list_tried_factors(run_id: RunId, backend: Served) -> TriedFactors:
+    """The structured factors of a run: which of them mattered, and which values were tried with which score."""
+    found = await backend.reader.candidates.tried(run_id)
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return found
 
 
 @router.get("/comparison", operation_id="compareTrials", responses=responses(404, 409), response_model=Comparison)
