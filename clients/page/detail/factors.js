@@ -63,7 +63,7 @@ function importanceList({ factors, trials }) {
     h("p", { class: "soft small" }, `How much of what makes scores differ is due to each, by ${whole(trials)} trials`),
     h("dl", { class: "importances" }, factors.slice(0, MOST_AXES).map(({ factor, share }) => {
       const bar = h("span", {});
-      bar.style.width = `${Math.max(1, Math.round(share * 100))}%`;
+      bar.style.width = `${Math.round(share * 100)}%`;
       return h("div", {}, h("dt", {}, factor), h("dd", {}, h("span", { class: "bar", "aria-hidden": "true" }, bar), h("span", { class: "number" }, `${Math.round(share * 100)} %`)));
     })));
 }
@@ -77,8 +77,8 @@ function coordinates(order, found, width) {
     rows.map((row) => s("polyline", { class: row < LISTED ? "tried-line strong" : "tried-line", points: line(row) })),
     columns.map((column, place) => [
       s("line", { class: "grid", x1: x.at(place), x2: x.at(place), y1: TOP, y2: HEIGHT - BOTTOM }),
-      s("text", { class: "tick middle", x: x.at(place), y: TOP - 14 }, short(column.name, 16)),
-      column.labels.map(([text, at]) => s("text", { class: place === columns.length - 1 ? "tick" : "tick end", x: x.at(place) + (place === columns.length - 1 ? 7 : -7), y: at + 4 }, text)),
+      s("text", { class: "tick middle tried-label", x: x.at(place), y: TOP - 14 }, short(column.name, 16)),
+      column.labels.map(([text, at]) => s("text", { class: place === columns.length - 1 ? "tick tried-label" : "tick end tried-label", x: x.at(place) + (place === columns.length - 1 ? 7 : -7), y: at + 4 }, text)),
     ]));
 }
 

@@ -167,17 +167,18 @@ function overview(body, context, tell) {
   const section = (name) => h("section", { class: `card of-${name}` });
   const [words, scores, verdicts, decisions, changes, front, budget, look, gone, tried] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed", "tried"].map(section);
   body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, tried, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const unmeasured = run.isOver && !run.trials.some((trial) => trial.objective_score != null); // of such a run there is nothing to draw
   const closing = [
     isLive ? () => {} : figures.mount(words, context),
-    scoreChart.mount(scores, context),
+    unmeasured ? () => {} : scoreChart.mount(scores, context),
     removed.mount(gone, context),
     firstLook.mount(look, context),
     verdict.mount(verdicts, context, tell),
     log.mount(decisions, context, { short: 14 }),
-    best.mount(changes, context),
+    unmeasured ? () => {} : best.mount(changes, context),
     pareto.hasPareto(run) ? pareto.mount(front, context) : () => {},
     burndown.mount(budget, context),
-    hasFactors(run) ? triedFactors.mount(tried, context) : () => {},
+    hasFactors(run) && !unmeasured ? triedFactors.mount(tried, context) : () => {},
   ];
   return () => closing.forEach((close) => (close.unmount ?? close)());
 }

@@ -329,9 +329,9 @@ async def _kept_of_others(connection: Connection, run_id: str, columns: _Columns
     found: dict[int, tuple[list[Any], list[Any]]] = {}
     for place in places:
         row = await connection.fetchrow(_KEPT, columns.run_ids[place], columns.candidate_ids[place], columns.purposes)
-        means, states = row["means"] or [], row["states"] or []
         if row is None:  # deleted a moment ago
             continue
+        means, states = row["means"] or [], row["states"] or []
         at = {item_hash: position for position, item_hash in enumerate(row["hashes"])}
         theirs = [at.get(item_hash, -1) for item_hash in drawn or ()]
         found[place] = _taken(states, theirs), _taken(means, theirs)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Request, expect
 from temporalio.client import WorkflowFailureError
 
 from clients.demo.model_server import SimulatedModel, simulated_model
@@ -79,7 +79,24 @@ SCREENS = {
     "prompts": "prompts",
 }
 KEPT_IN_DOCS = ("runs", "overview", "search", "matrix-runs", "proposals", "samples", "lineage", "compare")
-SIZES = ((1440, "light"), (1024, "dark"), (1024, "light"), (390, "light"), (390, "dark"))
+SIZES = ((1024, "light"), (390, "dark"), (1440, "light"), (390, "light"), (1024, "dark"), (1440, "dark"))
+
+
+def requests_of(page: Page) -> set[Request]:
+    """What the page waits for; event streams never end."""
+    asked: set[Request] = set()
+    page.on("request", lambda request: None if request.url.endswith("/events") else asked.add(request))
+    page.on("requestfinished", asked.discard)
+    page.on("requestfailed", asked.discard)
+    return asked
+
+
+async def until_read(page: Page, asked: set[Request]) -> None:
+    """Until everything that was asked for is there, and what that leads to."""
+    quiet = 0
+    while quiet < 3:
+        await page.evaluate("new Promise(done => setTimeout(() => requestAnimationFrame(done), 100))")
+        quiet = 0 if asked else quiet + 1
 
 
 @pytest.mark.skipif("RATCHET_PICTURES" not in os.environ, reason="it takes minutes: `make pictures` asks for it")
@@ -105,11 +122,13 @@ async def test_every_screen_at_every_size_fits_and_is_accessible(
     wrong: list[str] = []
     for width, scheme in SIZES:
         page = await open_page("", width=width, scheme=scheme, height=900)
+        asked = requests_of(page)
         for name, place in SCREENS.items():
             at = place.replace("BEST", best)
             await page.goto(f"{page.url.partition('#')[0]}#/{at}")
             await expect(page.locator("main").get_by_role("heading").first).to_be_attached()
             await expect(page.locator(".skeleton, [aria-busy=true]")).to_have_count(0)
+            await until_read(page, asked)
             await page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", animations="disabled", full_page=True)
             if name in KEPT_IN_DOCS and (width, scheme) == (1024, "light"):
                 await page.screenshot(path=docs / f"{name}.jpg", type="jpeg", quality=55, animations="disabled")
