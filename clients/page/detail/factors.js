@@ -7,10 +7,10 @@ import { linkTo } from "../router.js";
 import { reading } from "./reading.js";
 
 const HEIGHT = 260;
-const TOP = 30, BOTTOM = 14, SIDE = 70;
+const TOP = 30, BOTTOM = 14, SIDE = 48;
 const MOST_AXES = 8;
 const LISTED = 5;
-const APART = 110; // pixels that an axis needs
+const APART = 72; // pixels that an axis needs
 
 export function mount(element, { run, api, subscribe }) {
   const body = h("div", {});
@@ -44,7 +44,7 @@ export function mount(element, { run, api, subscribe }) {
   }
 
   function bestTable(order, found) {
-    return h("div", { class: "scroll" }, h("table", { class: "plain" },
+    return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The best candidates with their values" }, h("table", { class: "plain tried-table" },
       h("caption", { class: "unseen" }, "The best candidates with their values"),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Candidate"), h("th", { scope: "col", class: "number" }, "Score"), order.map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, found.candidates.slice(0, LISTED).map((one) => h("tr", {},

@@ -86,8 +86,8 @@ def requests_of(page: Page) -> set[Request]:
     """What the page waits for; event streams never end."""
     asked: set[Request] = set()
     page.on("request", lambda request: None if request.url.endswith("/events") else asked.add(request))
-    page.on("requestfinished", asked.discard)
-    page.on("requestfailed", asked.discard)
+    page.on("requestfinished", lambda request: asked.discard(request))
+    page.on("requestfailed", lambda request: asked.discard(request))
     return asked
 
 
@@ -99,6 +99,7 @@ async def until_read(page: Page, asked: set[Request]) -> None:
         quiet = 0 if asked else quiet + 1
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif("RATCHET_PICTURES" not in os.environ, reason="it takes minutes: `make pictures` asks for it")
 async def test_every_screen_at_every_size_fits_and_is_accessible(
     open_page: Opens, engines: Engines, model: SimulatedModel, accessible: Callable[[Page], Awaitable[list[str]]]
