@@ -63,7 +63,7 @@ SCREENS = {
     "failed-run": f"runs/{BROKEN}",
     "trials": f"runs/{DEMO}/trials",
     "matrix": f"runs/{DEMO}/matrix",
-    "matrix-runs": f"runs/{DEMO}/matrix?runs=again",
+    "matrix-runs": f"runs/{DEMO}/matrix?runs=again,again/baseline&candidates=BEST",
     "lineage": f"runs/{DEMO}/lineage",
     "proposals": f"runs/{DEMO}/proposals?round=2",
     "rejections": f"runs/{DEMO}/rejections",
