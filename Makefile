@@ -17,7 +17,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytes
 SHARED := $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo engine nethack dev test test-all test-fast picture test-kills soak lint format docs bench clean setup lock
+.PHONY: help demo engine nethack dev test test-all test-fast picture pictures test-kills soak lint format docs bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-fast: $(INSTALLED) ## Run the tests that start no servers and no processes,
 
 picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a real run (needs Chromium)
 	@RATCHET_PICTURE=docs/page.png $(PYTEST) -q tests/clients/page/test_picture.py
+
+pictures: $(INSTALLED) ## Take pictures of every main screen for docs/pictures, and look at all sizes for what does not fit (needs Chromium)
+	@RATCHET_PICTURES=docs/pictures $(PYTEST) -q tests/clients/page/test_picture.py -k every_screen
 
 test-kills: $(INSTALLED) ## Kill worker, server and database in runs of every design (SEEDS=20; one takes about ten minutes)
 	@RATCHET_KILL_SEEDS=$(SEEDS) $(SHARED) tests/system/durability -p no:cacheprovider

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 BENCHMARKS = (
-    *("overhead", "efficiency", "long_run", "engine", "in_process", "rate_limit", "judgement", "render", "events"),
+    *("overhead", "efficiency", "long_run", "engine", "in_process", "rate_limit", "judgement", "render", "events", "pages"),
     *("observation", "agent_turns", "scale_out", "start"),
 )
 

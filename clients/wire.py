@@ -14,6 +14,8 @@ from ratchet._frozen import Payload
 from store.read.candidates import Ancestor, StoredCandidate
 from store.read.marks import Mark, RunMarks
 from store.read.rows import round_rows, run_rows
+from store.read.rows.proposal_rows import RejectedProposal
+from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.first_look import FirstLook
@@ -166,6 +168,26 @@ class CandidateDetail(Payload):
     baseline: ComparedAncestor
     parents: tuple[ComparedAncestor, ...]
     children: tuple[str, ...]
+
+
+class RejectedDetail(Payload):
+    """A proposal that was kept out, with its text."""
+
+    optimization_id: str
+    round: int
+    proposed_index: int
+    reason_code: ReasonCode
+    message: str
+    parent_candidate_ids: tuple[str, ...]
+    mask_id: str | None
+    known: bool
+    """Whether its text was kept: that of people's own proposals is not."""
+    against: str | None
+    """The candidate that it is compared with: its first parent, else the baseline."""
+    changes: tuple[FactorDifference, ...]
+    rationale: str | None
+    asked_index: int | None
+    """Of listProposals: what was asked for it in its round."""
 
 
 class Slice(Payload):
@@ -358,6 +380,26 @@ def candidate_of(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
         baseline=against(candidate.baseline),
         parents=tuple(against(parent) for parent in candidate.parents),
         children=candidate.children,
+    )
+
+
+def rejected_of(run_id: str, found: RejectedProposal) -> RejectedDetail:
+    """A rejection with what it would have changed; long texts take a while to compare."""
+    rejection, reference = found.rejection, found.reference
+    proposed = found.configuration if found.values is None else {**reference, **found.values}
+    return RejectedDetail(
+        optimization_id=run_id,
+        round=rejection.round,
+        proposed_index=rejection.proposed_index,
+        reason_code=rejection.reason_code,
+        message=rejection.message,
+        parent_candidate_ids=rejection.parent_candidate_ids,
+        mask_id=rejection.config_hash,
+        known=proposed is not None,
+        against=found.reference_id,
+        changes=() if proposed is None else tuple(differences(reference, proposed)),
+        rationale=found.rationale,
+        asked_index=found.asked_index,
     )
 
 

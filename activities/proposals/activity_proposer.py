@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from activities.budget.lease import BudgetLease
 from activities.budget.metering import metered
 from activities.endpoints.call_context import CallContext
 from activities.plugins.own_activities import OwnActivities, OwnActivityAway, OwnActivityFailed
+from activities.proposals.kept_requests import kept_request
 from activities.shards.outcome_batches import until_back
 from ratchet import Record
 from ratchet._formats.canonical import canonical_json, content_hash
@@ -67,7 +69,16 @@ class ActivityProposals:
         if known is None:
             returned, bill = await self._returned(proposer, request, asked, context)
             text = canonical_json(returned)
-            answer = ModelAnswer(request.round, request.index, text, cut_off=False, tokens=bill.tokens, cost=bill.cost)
+            answer = ModelAnswer(
+                request.round,
+                request.index,
+                text,
+                cut_off=False,
+                tokens=bill.tokens,
+                cost=bill.cost,
+                asked_of=proposer.activity,
+                asked=await asyncio.to_thread(kept_request, asked),
+            )
             known = await self._kept(request.run_id, key, answer, budget_lease)
         return _read(proposer, json.loads(known.text), known)
 

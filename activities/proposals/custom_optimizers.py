@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugin, Plugins
 from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
+from activities.proposals.kept_requests import proposed_hash
 from ratchet.optimizer import Part, TrialFacts
 from store.write.repositories import Store
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
@@ -31,7 +33,6 @@ class OwnOptimizers:
         self._calls = calls
 
     async def step(self, step: CustomStepInput) -> CustomStepResult:
-        ref = step.optimizer.ref
         isolates = attempts_before().isolates
         stored = await self._store.search_history.trials(step.run_id)
         history = with_what_is_stored(await self._store.search_history.facts(step.run_id), stored)
@@ -40,8 +41,14 @@ class OwnOptimizers:
             completed = with_what_is_stored(step.observed, stored)
             observed = tuple([await self._with_records(step, trial) for trial in completed])
         asked = step.model_copy(update={"observed": observed})
-        if isolates:
-            return await self._isolated(ref, asked, history)
+        taken = await (self._isolated(asked, history) if isolates else self._taken(asked, history))
+        made = await asyncio.to_thread(_proposed_by, taken)
+        if made:
+            await self._store.proposals.store_configurations(step.run_id, made)
+        return taken
+
+    async def _taken(self, asked: CustomStepInput, history: Sequence[TrialFacts]) -> CustomStepResult:
+        ref = asked.optimizer.ref
         plugin = await self._calls.threads.run(partial(self._plugins.resolve, ref, 0))
         try:
             return await take_step(plugin.call, asked, history, partial(self._call, ref))
@@ -49,8 +56,9 @@ class OwnOptimizers:
             told = shorten(f"optimizer {ref} {error}")
             raise ApplicationError(told, type=OPTIMIZER_FAILED, non_retryable=error.hopeless) from error
 
-    async def _isolated(self, ref: str, step: CustomStepInput, history: Sequence[TrialFacts]) -> CustomStepResult:
+    async def _isolated(self, step: CustomStepInput, history: Sequence[TrialFacts]) -> CustomStepResult:
         """By an optimizer that may be what killed the workers before."""
+        ref = step.optimizer.ref
         refuse_killers([f"{ref} (optimizer)"])
         request = {"step": step.model_dump(mode="json"), "history": [facts.model_dump(mode="json") for facts in history]}
         try:
@@ -73,3 +81,9 @@ class OwnOptimizers:
     async def _call(self, ref: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         is_async = inspect.iscoroutinefunction(function)
         return await self._calls.call(Plugin(ref, partial(function, **options), is_async, ""), *arguments)
+
+
+def _proposed_by(step: CustomStepResult) -> dict[str, Any]:
+    """What it proposes by the names under which rejections are looked up; what is no JSON is not kept."""
+    named = {proposed_hash(proposal.configuration): proposal.configuration for proposal in step.proposals}
+    return {name: configuration for name, configuration in named.items() if name is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatAnswer, ChatModels
 from activities.endpoints.gate import ClosedForLong
 from activities.plugins.loader import invalid
+from activities.proposals.kept_requests import kept_request
 from activities.proposals.reflection_answer import Found, problems_of, read_answer
 from activities.proposals.reflection_prompt import (
     AGAIN,
@@ -137,7 +139,7 @@ class Reflecting:
             times += 1
             again = substitute(AGAIN, {"times": "once" if times == 1 else f"{times} times"})
             asked = [*talk[:-1], {**talk[-1], "content": talk[-1]["content"] + again}]
-        answer = known or await self._kept(key, await self._ask(asked))
+        answer = known or await self._kept(key, await self._ask(asked), asked)
         self.tokens, self.cost = self.tokens + answer.tokens, self.cost + answer.cost
         return answer
 
@@ -147,7 +149,7 @@ class Reflecting:
         named = {"model": proposer.model, "base_url": proposer.base_url, "parameters": proposer.parameters}
         return content_hash({**named, "messages": talk, "position": self._request.batch_position})
 
-    async def _kept(self, key: str, answer: ChatAnswer) -> ModelAnswer:
+    async def _kept(self, key: str, answer: ChatAnswer, asked: Talk) -> ModelAnswer:
         """It is paid for: a store that is away is waited for."""
         kept = ModelAnswer(
             round=self._request.round,
@@ -157,6 +159,8 @@ class Reflecting:
             tokens=answer.tokens,
             cost=answer.cost,
             cached_tokens=answer.cached,
+            asked_of=self._proposer.model,
+            asked=await asyncio.to_thread(kept_request, asked),
         )
         answers, run_id, budget_lease = self._answers, self._request.run_id, self._budget_lease
         if budget_lease is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from activities.plugins.lost_attempts import attempts_before, failure_of_isolate
 from activities.plugins.own_activities import OwnActivities
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.proposals.activity_proposer import ActivityProposals, asked_of
+from activities.proposals.kept_requests import kept_request, proposed_hash
 from activities.proposals.model_proposer import Reflecting
 from activities.proposals.reflection_prompt import Material
 from activities.shards.outcome_batches import until_back
@@ -29,11 +31,23 @@ from activities.targets.attached_files import attached_to_reader
 from ratchet import Record
 from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
 from store.budget_leases import LeaseBalance, LeaseKey
+from store.write.proposals import ProposalOrigin
 from store.write.repositories import Store
 from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.extensions.proposers import ActivityProposer, ModelProposer, PythonProposer
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a proposer made of a request."""
+
+    proposed: Proposed
+    configuration: Configuration
+    """That it started from."""
+    asked: Any = None
+    """What a plug-in was called with; what others were asked is stored with each of their answers."""
 
 
 class Proposing:
@@ -70,12 +84,12 @@ class Proposing:
     async def _within(self, budget_lease: BudgetLease, request: ProposalInput, context: CallContext) -> Proposed:
         reservation = await budget_lease.reservation()
         try:
-            proposed = await self._proposed(request, budget_lease, replace(context, meter=reservation))
+            written = await self._proposed(request, budget_lease, replace(context, meter=reservation))
         except BudgetExhausted as error:
             raise _exhausted(error, (0, 0.0)) from None
         finally:
             reservation.close()
-        return await budget_lease.written_with(lambda key, balance: self._kept(request, proposed, (key, balance)))
+        return await budget_lease.written_with(lambda key, balance: self._kept(request, written, (key, balance)))
 
     def _budget_lease(self, request: ProposalInput) -> BudgetLease:
         holder = f"proposal {request.round}/{request.index}"
@@ -83,20 +97,21 @@ class Proposing:
         meters = self._models.observation.meters
         return BudgetLease(self._store.budgets, key, self._is_away, samples_each=0, meters=meters)
 
-    async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, LeaseBalance] | None) -> Proposed:
+    async def _kept(self, request: ProposalInput, written: _Written, lease: tuple[LeaseKey, LeaseBalance] | None) -> Proposed:
         """It is paid for: a store that is away is waited for."""
         place = (request.run_id, request.round, request.index)
-        return await until_back(
-            lambda: self._store.proposals.store(*place, proposed, request.config_hash, lease), self._is_away
-        )
+        asked = None if written.asked is None else await asyncio.to_thread(kept_request, written.asked)
+        made = await asyncio.to_thread(_made_hash, request, written)
+        origin = ProposalOrigin(request.config_hash, made, request.proposer.asked_of, asked)
+        return await until_back(lambda: self._store.proposals.store(*place, written.proposed, origin, lease), self._is_away)
 
-    async def _proposed(self, request: ProposalInput, budget_lease: BudgetLease | None, context: CallContext) -> Proposed:
+    async def _proposed(self, request: ProposalInput, budget_lease: BudgetLease | None, context: CallContext) -> _Written:
+        configuration = request.configuration or await self._store.overlays.load(request.config_hash)
         if request.retry_of is not None:
             place = (request.retry_of, request.round, request.index)
             known = await self._store.proposals.load_of(*place, request.config_hash)
             if known is not None:
-                return known
-        configuration = request.configuration or await self._store.overlays.load(request.config_hash)
+                return _Written(known, configuration)
         records = await self._shown(request)
         match request.proposer:
             case ModelProposer() as proposer:
@@ -105,15 +120,21 @@ class Proposing:
                 records = [replace(record, inputs=files.marked(record.inputs)) for record in records]
                 reflecting = Reflecting(answers, self._models, self._is_away, request, proposer, budget_lease, context, files)
                 with telling_what_it_took(reflecting):
-                    return _canonical_values(
-                        await reflecting.proposed(configuration, Material(records, await self._hall_of_fame(request)))
-                    )
+                    answered = await reflecting.proposed(configuration, Material(records, await self._hall_of_fame(request)))
+                    return _Written(_canonical_values(answered), configuration)
             case PythonProposer() as proposer:
-                return await self._returned_by_plugin(request, proposer, configuration, records)
+                told = {
+                    "current": dict(configuration),
+                    "records": [asdict(record) for record in records],
+                    "factors": list(request.factors),
+                }
+                answered = await self._returned_by_plugin(request, proposer, configuration, records)
+                return _Written(answered, configuration, told)
             case ActivityProposer() as proposer:
                 asked = asked_of(proposer, request, configuration, records)
                 proposed = await self._by_activities.proposed(proposer, request, asked, budget_lease, context)
-                return proposed.model_copy(update={"values": _canonical(proposed.values, f"proposer {proposer.activity}")})
+                values = _canonical(proposed.values, f"proposer {proposer.activity}")
+                return _Written(proposed.model_copy(update={"values": values}), configuration)
 
     async def _hall_of_fame(self, request: ProposalInput) -> list[tuple[float, Configuration]]:
         return [(ranked.score, await self._store.overlays.load(ranked.config_hash)) for ranked in request.hall_of_fame]
@@ -176,6 +197,13 @@ class Proposing:
         if "type" in returned:
             raise _no_mapping(proposer.ref, returned["type"])
         return Proposed(values=_canonical(returned["mapping"], f"proposer {proposer.ref}"))
+
+
+def _made_hash(request: ProposalInput, written: _Written) -> str | None:
+    """The name of the configuration that comes of it, as optimizers make it: all but what was asked for stays as it is."""
+    given, values = written.configuration, written.proposed.values
+    changes = {name: value for name, value in values.items() if name in request.factors or name not in given}
+    return proposed_hash({**given, **changes})
 
 
 def _exhausted(error: BudgetExhausted, took: tuple[int, float]) -> ApplicationError:

@@ -17,7 +17,6 @@ from activities.endpoints.chat_models import ChatAnswer
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.attached_files import AttachedFiles, attached
-from activities.targets.chat import REQUEST_PARAMETERS, messages_of
 from activities.targets.faults import CandidateFault, NotSent, TookTooLong
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._formats.canonical import NotCanonical, content_hash
@@ -28,6 +27,7 @@ from workflows.model.spec.targets.agent_tools import definitions_in
 from workflows.model.spec.targets.simulated_users import ScriptedUser
 from workflows.model.suite import EvaluationSuite
 from workflows.rules.overlay import Overlay
+from workflows.rules.spec.sent_messages import factors_sent, messages_of
 from workflows.rules.spec.shared_beginnings import shared_messages
 from workflows.rules.spec.shown_examples import ShownExamples
 
@@ -96,8 +96,7 @@ class AgentAnswers:
             user = None if target.user is None else played(target.user, filling)
         except (Unfillable, NotCanonical, RecursionError) as error:
             raise NotSent(shorten(str(error))) from None
-        factors = {name: configuration[name] for name in REQUEST_PARAMETERS if configuration.get(name) is not None}
-        parameters = {**factors, **stated, TOOLS: [tool.definition.as_sent() for tool in called.values()]}
+        parameters = {**factors_sent(configuration), **stated, TOOLS: [tool.definition.as_sent() for tool in called.values()]}
         if not called:
             del parameters[TOOLS]
         stream = bool(parameters.pop("stream", target.stream))

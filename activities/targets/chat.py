@@ -16,34 +16,17 @@ from activities.targets.attached_files import attached
 from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._formats.canonical import NotCanonical
-from ratchet._text.placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
+from ratchet._text.placeholders import Filling, Unfillable, fill, step_answer_of
 from ratchet.prompts.template import PromptTemplate
 from store.read.sample_files import FileReader
 from workflows.model.failures import shorten
 from workflows.model.spec.prices import Price
-from workflows.model.spec.targets.chat import ChatStep, ChatTarget, Message
+from workflows.model.spec.targets.chat import ChatStep, ChatTarget
 from workflows.model.suite import EvaluationSuite
 from workflows.rules.overlay import Overlay
+from workflows.rules.spec.sent_messages import factors_sent, messages_of
 from workflows.rules.spec.shared_beginnings import shared_messages
 from workflows.rules.spec.shown_examples import ShownExamples
-from workflows.rules.spec.spliced_messages import spliced_messages
-
-REQUEST_PARAMETERS = (
-    "temperature",
-    "top_p",
-    "max_tokens",
-    "max_completion_tokens",
-    "presence_penalty",
-    "frequency_penalty",
-    "reasoning_effort",
-    "seed",
-    "stop",
-    "tools",
-    "tool_choice",
-    "response_format",
-    "verbosity",
-)
-"""Factors of these names are sent as the parameter of that name. `model` is sent by way of the target's `model`."""
 
 NOT_FILLED = "placeholder"
 
@@ -189,8 +172,7 @@ class ChatAnswers:
             stated = filling.json(request.parameters)
         except (Unfillable, NotCanonical, RecursionError) as error:
             raise NotSent(shorten(str(error))) from None
-        factors = {name: configuration[name] for name in REQUEST_PARAMETERS if configuration.get(name) is not None}
-        parameters = {**factors, **stated}
+        parameters = {**factors_sent(configuration), **stated}
         stream = bool(parameters.pop("stream", self._target.stream))
         return _Filled(
             model,
@@ -227,24 +209,6 @@ class ChatAnswers:
                 cached_tokens=sum(step.answer.cached for step in taken),
             )
         )
-
-
-def messages_of(request: ChatStep, examples: ShownExamples, given: Any, steps: StepAnswer) -> list[dict[str, Any]]:
-    """Fill in the messages of a request."""
-    filling = Filling(examples.as_texts(), given, steps)
-    messages: list[dict[str, Any]] = []
-    for entry in request.messages:
-        if isinstance(entry, Message):
-            messages.append({"role": entry.role, "content": filling.text(entry.content)})
-            continue
-        try:
-            spliced = examples.spliced(entry.splice)
-            messages += spliced_messages(filling.json(entry.splice)) if spliced is None else spliced
-        except Unfillable:
-            raise
-        except ValueError as error:
-            raise NotSent(f"{entry.splice} {error}") from None
-    return messages
 
 
 def output_of_answer(answer: ChatAnswer) -> Output:

@@ -43,6 +43,16 @@ def add_to(app: typer.Typer) -> None:
                 "candidate of this run, best, baseline, or RUN/CANDIDATE.",
             ),
         ] = None,
+        proposals: Annotated[
+            bool,
+            typer.Option(
+                "--proposals",
+                help="Instead: what the proposer was asked and what it answered, and rejected proposals with their texts.",
+            ),
+        ] = False,
+        round_number: Annotated[
+            int | None, typer.Option("--round", min=1, help="With --proposals: those of one round.", show_default=False)
+        ] = None,
         limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, in the order of the dataset.")] = 10,
     ) -> int:
         """Show answers: what was asked and expected, what came, its scores with their reasons, and what went wrong.
@@ -50,6 +60,13 @@ def add_to(app: typer.Typer) -> None:
         Those of the search are shown, not those of the confirmation.
         """
         from clients.runs.interruption import run_async
+
+        if proposals:
+            if failed or passed or changed_from is not None:
+                raise CommandError("--proposals goes with --round and --limit only: a proposal neither passes nor fails")
+            return run_async(context, lambda _: show_proposals(context, name, round_number, limit))
+        if round_number is not None:
+            raise CommandError("--round goes with --proposals")
 
         if failed and passed:
             raise CommandError("--failed and --passed: every answer is one or the other; give one of them, or none for all")
@@ -76,6 +93,38 @@ async def show_answers(context: Context, name: str, passed: bool | None, changed
             raise await unknown_entrant(servers, unknown) from None
         except Incomparable as error:
             raise CommandError(str(error)) from None
+    return ExitCode.DONE
+
+
+async def show_proposals(context: Context, name: str, round_number: int | None, limit: int) -> int:
+    """Show what proposers were asked and answered, of a run or of one candidate, and what was rejected."""
+    from clients.reports.formatting import counted
+    from clients.reports.text.proposals import proposal_text, rejected_text
+    from clients.runs.lookup import known_ids, unknown_run
+    from clients.runs.service.servers import has_data, reach_servers
+
+    run_id, _, candidate = name.partition("/")
+    if not has_data(context.home):
+        raise unknown_run(run_id, [])
+    async with reach_servers(context.home) as servers:
+        reader = servers.reader.proposals
+        page = await reader.page(run_id, round=round_number, candidate=candidate or None, limit=limit)
+        if page is None:
+            raise unknown_run(run_id, await known_ids(servers))
+        rejected = [] if candidate else await reader.all_rejected(run_id, limit, round=round_number)
+        removed = await _removals_of(servers, run_id)
+    head = f"{name}: {counted(page.total, 'request')} for new values"
+    if len(page.items) < page.total:
+        head += f"; the first {len(page.items)} of them, --limit shows more"
+    texts = [proposal_text(place, _width()) for place in page.items] + [rejected_text(one, _width()) for one in rejected]
+    facts = {
+        "run_id": run_id,
+        "total": page.total,
+        "proposals": [place.model_dump(mode="json") for place in page.items],
+        "rejections": [one.model_dump(mode="json") for one in rejected],
+        **removed,
+    }
+    context.facts(facts, "\n\n".join([head, *removed.values(), *texts]))
     return ExitCode.DONE
 
 
@@ -137,10 +186,14 @@ async def _show_changed(
 
 
 async def _removed(servers: Servers, one: Entrant) -> dict[str, str]:
+    return await _removals_of(servers, one.run.run_id)
+
+
+async def _removals_of(servers: Servers, run_id: str) -> dict[str, str]:
     """What a policy has removed of the run, where it has."""
     from clients.reports.removal_notes import removal_text
 
-    detail = await servers.reader.runs.load(one.run.run_id)
+    detail = await servers.reader.runs.load(run_id)
     told = "" if detail is None else removal_text(detail.removals)
     return {"removed": told} if told else {}
 

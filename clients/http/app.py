@@ -39,6 +39,7 @@ from clients.http.routes.page import serve_page
 from clients.http.routes.runs import (
     marks,
     matrix,
+    proposals,
     replays,
     retries,
     run_comparison,
@@ -173,6 +174,7 @@ def api_of(backend: Backend) -> FastAPI:
         stored_runs,
         trials,
         matrix,
+        proposals,
         sample_files,
         replays,
         run_comparison,

@@ -29,7 +29,7 @@ export function ticks({ low, high }, wanted = 5) {
   const power = 10 ** Math.floor(Math.log10(span / wanted));
   const step = power * [1, 2, 5, 10].find((factor) => span / (power * factor) <= wanted);
   const found = [];
-  for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number++) found.push(number * step);
+  for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number++) found.push(number * step + 0); // no −0
   return found;
 }
 

@@ -24,23 +24,25 @@ export async function request(path, { method = "GET" } = {}) {
   const [place, text] = path.split("?", 2);
   const query = new URLSearchParams(text);
   const found = report.answers[keyOf(decodeURIComponent(place), query)];
-  return found === undefined ? answered(404, { error: { message: LEFT_OUT } }) : answered(200, partOf(found, query));
+  return found === undefined ? answered(404, { error: { message: LEFT_OUT } }) : answered(200, partOf(found, query, place));
 }
 
 const answered = (status, body) => new Response(JSON.stringify(body), { status });
 
 function keyOf(place, query) {
-  const manyCandidates = place.endsWith("/slices/scores"); // the file has those of all
-  const named = [...query].filter(([name]) => !PARTS.has(name) && !SAME.has(name) && !(manyCandidates && name === "candidate"));
+  const all = place.endsWith("/slices/scores") || place.endsWith("/proposals"); // the file has those of all
+  const named = [...query].filter(([name]) => !PARTS.has(name) && !SAME.has(name) && !(all && (name === "candidate" || name === "round")));
   return named.length ? `${place}?${named.sort(([one], [other]) => (one < other ? -1 : Number(one > other))).map(([name, value]) => `${name}=${value}`).join("&")}` : place;
 }
 
-function partOf(answer, query) {
+function partOf(answer, query, place) {
   if (!Array.isArray(answer.items)) return answer;
   const number = (name, missing) => (query.has(name) ? Number(query.get(name)) : missing);
   const only = query.get("only"), before = number("before", Infinity);
-  const fitting = answer.items.filter((one) => (!only || one.turn === only) && !(one.id >= before));
+  const [round, candidate] = place.endsWith("/proposals") ? [query.get("round"), query.get("candidate")] : [];
+  const fitting = answer.items.filter((one) => (!only || one.turn === only) && !(one.id >= before)
+    && (!round || String(one.round) === round) && (!candidate || one.candidate_ids.includes(candidate)));
   const first = number("offset", 0), until = first + number("limit", fitting.length);
-  const total = only ? answer.counts[only] : answer.total;
+  const total = only ? answer.counts[only] : round || candidate ? fitting.length : answer.total;
   return { ...answer, total, items: fitting.slice(first, until), has_more: until < fitting.length };
 }

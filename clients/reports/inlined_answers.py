@@ -21,6 +21,7 @@ from clients.wire import (
     RoundPage,
     candidate_of,
     detail_of,
+    rejected_of,
     round_of,
     slices_of,
 )
@@ -31,6 +32,7 @@ from store import events
 from store.connection import Database
 from store.read.candidates import StoredCandidate
 from store.read.reader import StoreReader
+from store.read.rows.proposal_rows import ProposalPage
 from store.read.rows.report_rows import RunReport
 from store.read.rows.round_rows import RejectionPage
 from store.read.rows.run_rows import RunDetail
@@ -47,6 +49,10 @@ MOST_EVENTS: Final = 1000
 LARGEST_IMAGES_MB: Final = 8
 """Of images of samples, all together; what is larger is left out."""
 _NAMED_IMAGE: Final = re.compile(r'"\$file": ?"sha256:([0-9a-f]{64})"')
+MOST_PROPOSALS: Final = 200
+"""Of which a report holds what their proposers were asked and answered, the first rounds first; and as many rejections."""
+LARGEST_PROPOSALS_MB: Final = 2
+"""Of these together in a summary; in full eight times as much."""
 LARGEST_MB: Final = 32
 """Of candidates, or of answers with their traces; a browser would take long to open more."""
 
@@ -78,6 +84,9 @@ async def inlined_answers(
         "/marks": _json(MarkPage(total=len(report.marks), items=report.marks)),
     }
     answers |= await _candidates(reader, report, None if in_full else MOST_CANDIDATES)
+    if tried := await reader.candidates.tried(run_id):
+        answers["/factors"] = _json(tried)
+    answers |= await _proposals(reader, run_id, LARGEST_PROPOSALS_MB * 2**20 * (8 if in_full else 1))
     answers |= await _comparisons(reader, report, MOST_SAMPLES if in_full else 0)
     answers |= await _slices(reader, report, slice_fields)
     images = await _images(reader, answers.values()) if in_full else {}
@@ -127,6 +136,27 @@ def _candidate(run_id: str, candidate: StoredCandidate, trial: TrialInFull) -> d
         f"/candidates/{trial.candidate_id}": _json(candidate_of(run_id, candidate)),
         f"/trials/{trial.candidate_id}": _TRIAL.dump_json(trial, by_alias=True).decode(),
     }
+
+
+async def _proposals(reader: StoreReader, run_id: str, most_bytes: int) -> dict[str, str]:
+    """What proposers were asked and answered, and what was kept out with its text, as long as there is room."""
+    page = await reader.proposals.page(run_id, limit=MOST_PROPOSALS)
+    if page is None:
+        return {}
+    left, items = most_bytes, []
+    for item in page.items:
+        left -= len(_json(item))
+        if left < 0:
+            break
+        items.append(item)
+    found = {"/proposals": _json(ProposalPage(total=len(items), items=tuple(items)))}
+    for rejected in await reader.proposals.all_rejected(run_id, MOST_PROPOSALS):
+        told = _json(await asyncio.to_thread(rejected_of, run_id, rejected))
+        left -= len(told)
+        if left < 0:
+            break
+        found[f"/rejections/{rejected.rejection.round}/{rejected.rejection.proposed_index}"] = told
+    return found
 
 
 def _ranked(report: RunReport) -> list[TrialInFull]:

@@ -10,7 +10,11 @@ from ratchet._frozen import Payload
 from store.connection import Database
 from store.encoding import from_json
 from store.read.rows import lineage_rows
+from workflows.model.activities.search_plans import Importances
 from workflows.model.spec.factors import Configuration
+
+MOST_TRIED = 500
+"""Candidates whose values are told at once."""
 
 
 class Ancestor(Payload):
@@ -36,6 +40,26 @@ class StoredCandidate(Payload):
     baseline: Ancestor
     parents: tuple[Ancestor, ...]
     children: tuple[str, ...]
+
+
+class TriedValues(Payload):
+    """What one candidate tried of the structured factors."""
+
+    candidate_id: str
+    round: int
+    score: float | None
+    values: tuple[Any, ...]
+    """In the order of the factors."""
+
+
+class TriedFactors(Payload):
+    """The structured factors of a run, and what its candidates tried of them."""
+
+    factors: tuple[str, ...]
+    importances: Importances | None
+    """Which of them mattered, once the run is over and that was worked out."""
+    candidates: tuple[TriedValues, ...]
+    """Those that were measured; of more than are told here, those with the best scores."""
 
 
 class CandidateReader:
@@ -99,6 +123,38 @@ class CandidateReader:
                 ),
                 children=tuple(row["children"]),
             )
+
+    async def tried(self, run_id: str, most: int = MOST_TRIED) -> TriedFactors | None:
+        """The values of structured factors by candidate, the best scores first; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            run = await connection.fetchrow("SELECT spec, result, direction FROM runs WHERE run_id = $1", run_id)
+            if run is None:
+                return None
+            names = [
+                name
+                for name, factor in from_json(run["spec"]).get("configuration", {}).items()
+                if isinstance(factor, dict) and factor.get("change") == "structured"
+            ]
+            result = None if run["result"] is None else from_json(run["result"])
+            found = (result or {}).get("importances")
+            importances = None if found is None else Importances.model_validate(found)
+            rows = await connection.fetch(
+                """
+                SELECT c.candidate_id, c.round, t.score, o.configuration
+                FROM trials t JOIN candidates c USING (run_id, candidate_id) JOIN overlays o ON o.config_hash = c.config_hash
+                WHERE t.run_id = $1 AND t.purpose IN ('baseline', 'candidate') AND t.part = '' AND t.score IS NOT NULL
+                ORDER BY CASE $2 WHEN 'minimize' THEN t.score ELSE -t.score END, c.round, c.index LIMIT $3
+                """,
+                run_id,
+                run["direction"],
+                most if names else 0,
+            )
+        tried = []
+        for row in rows:
+            configuration = from_json(row["configuration"])
+            told = {name: row[name] for name in ("candidate_id", "round", "score")}
+            tried.append(TriedValues(**told, values=tuple(configuration.get(name) for name in names)))
+        return TriedFactors(factors=tuple(names), importances=importances, candidates=tuple(tried))
 
     async def graph(self, run_id: str) -> lineage_rows.Graph | None:
         """The true lineage: every candidate, and an edge from each of its parents."""

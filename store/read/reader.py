@@ -16,11 +16,13 @@ from store.read.labels import LabelReader
 from store.read.marks import MarkReader
 from store.read.outlines import OutlineReader
 from store.read.prompt_runs import PromptRunReader
+from store.read.proposals import ProposalReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
 from store.read.sample_files import FileReader
 from store.read.samples.comparisons import ComparisonReader
 from store.read.samples.matrix import MatrixReader
+from store.read.samples.sent_material import SentMaterialReader
 from store.read.samples.slice_scores import SliceScoreReader
 from store.read.samples.slices import SliceReader
 from store.read.trials import TrialReader
@@ -38,11 +40,13 @@ class StoreReader:
         self.batches = BatchReader(database)
         self.comparisons = ComparisonReader(database)
         self.matrix = MatrixReader(database)
+        self.sent = SentMaterialReader(database)
         self.slices = SliceReader(database)
         self.slice_scores = SliceScoreReader(database)
         self.events = EventReader(database)
         self.datasets = DatasetReader(database)
         self.dataset_items = DatasetItemReader(database)
+        self.proposals = ProposalReader(database)
         self.prompt_runs = PromptRunReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)

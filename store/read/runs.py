@@ -93,9 +93,11 @@ class RunReader:
             chosen += " AND r.run_id IN (SELECT run_id FROM marks WHERE kind = 'pin' AND candidate_id IS NULL)"
         async with self._database.snapshot() as connection:
             total = await connection.fetchval(f"SELECT count(*) FROM runs r WHERE {chosen}", status, search, team)
+            # What is told of a run is looked up for those of the page alone, not for those before it.
             found = await connection.fetch(
-                f"SELECT {_RUN}, {_IN_FORCE} FROM runs r WHERE {chosen}"
-                " ORDER BY r.started_at DESC, r.run_id OFFSET $4 LIMIT $5",
+                f"SELECT {_RUN}, {_IN_FORCE} FROM runs r WHERE r.run_id = ANY(ARRAY("
+                f"SELECT r.run_id FROM runs r WHERE {chosen} ORDER BY r.started_at DESC, r.run_id OFFSET $4 LIMIT $5))"
+                " ORDER BY r.started_at DESC, r.run_id",
                 status,
                 search,
                 team,

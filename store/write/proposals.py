@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from store.budget_leases import LeaseBalance, LeaseKey
 from store.connection import Connection, Database
@@ -12,6 +14,19 @@ from store.events import lock_run
 from store.write.limits.budgets import spend_unmetered, write_balance
 from workflows.model.run.amounts import Amount
 from workflows.model.run.contract import Proposed
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalOrigin:
+    """Where a proposal comes from, for people who look at it."""
+
+    parent_hash: str = ""
+    """The configuration that it starts from."""
+    proposed_hash: str | None = None
+    """Of the whole configuration that it makes."""
+    asked_of: str | None = None
+    asked: Any = None
+    """What a plug-in was called with."""
 
 
 class Proposals:
@@ -44,7 +59,7 @@ class Proposals:
         round_index: int,
         index: int,
         proposed: Proposed,
-        parent_hash: str = "",
+        origin: ProposalOrigin = ProposalOrigin(),
         lease: tuple[LeaseKey, LeaseBalance] | None = None,
     ) -> Proposed:
         """Store the proposal, unless an earlier one is there; return the one that counts. Its answers are paid for already."""
@@ -53,8 +68,9 @@ class Proposals:
             contents = contents_of(connection)
             await connection.execute(
                 """
-                INSERT INTO proposals (run_id, round, index, new_values, rationale, tokens, cost, parent_hash)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
+                INSERT INTO proposals (run_id, round, index, new_values, rationale, tokens, cost, parent_hash, proposed_hash,
+                                       asked_of, asked)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING
                 """,
                 run_id,
                 round_index,
@@ -63,13 +79,26 @@ class Proposals:
                 contents.optional_text(proposed.rationale),
                 proposed.tokens,
                 proposed.cost,
-                parent_hash,
+                origin.parent_hash,
+                origin.proposed_hash,
+                origin.asked_of,
+                contents.optional_json(origin.asked),
             )
             if lease is not None:
                 await write_balance(connection, *lease)
             counts = await _load_proposal(connection, run_id, round_index, index)
             assert counts is not None
             return counts
+
+    async def store_configurations(self, run_id: str, configurations: Mapping[str, Any]) -> None:
+        """Store whole configurations that were proposed, by their hashes, for people who look at those that were kept out."""
+        async with self._database.connection() as connection:
+            contents = contents_of(connection)
+            await connection.executemany(
+                "INSERT INTO proposed_configurations (run_id, proposed_hash, configuration) VALUES ($1, $2, $3)"
+                " ON CONFLICT DO NOTHING",
+                [(run_id, proposed_hash, contents.json(each)) for proposed_hash, each in configurations.items()],
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +112,9 @@ class ModelAnswer:
     """It ended before the model had finished."""
     tokens: int
     cost: float
+    asked_of: str | None = field(default=None, compare=False)
+    """The model, or the type of the activity. This and the next are only written, for people who look at the run."""
+    asked: Any = field(default=None, compare=False)
     cached_tokens: int = 0
     """Of the tokens, those that came from the provider's cache."""
 
@@ -107,8 +139,8 @@ class ModelAnswers:
             new = await connection.fetchval(
                 """
                 INSERT INTO model_answers (run_id, request_hash, round, index, answer, cut_off, tokens, cost,
-                                           cached_tokens)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING true
+                                           cached_tokens, asked_of, asked)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING true
                 """,
                 run_id,
                 request_hash,
@@ -119,6 +151,8 @@ class ModelAnswers:
                 answer.tokens,
                 answer.cost,
                 answer.cached_tokens or None,
+                answer.asked_of,
+                contents_of(connection).optional_json(answer.asked),
             )
             if new and lease is None:
                 await spend_unmetered(connection, run_id, Amount(tokens=answer.tokens, cost=answer.cost))

@@ -114,8 +114,9 @@ async def _write_rejections(connection: Connection, run: LockedRun, records: Seq
             continue
         await connection.executemany(
             """
-            INSERT INTO rejections (run_id, round, proposed_index, reason_code, message, config_hash, parent_candidate_ids)
-            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
+            INSERT INTO rejections (run_id, round, proposed_index, reason_code, message, config_hash, parent_candidate_ids,
+                                    proposed_hash)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
             """,
             [
                 (
@@ -126,6 +127,7 @@ async def _write_rejections(connection: Connection, run: LockedRun, records: Seq
                     contents_of(connection).text(rejection.message),
                     rejection.config_hash,
                     list(rejection.parent_candidate_ids),
+                    rejection.proposed_hash,
                 )
                 for rejection in record.rejections
             ],

@@ -126,6 +126,7 @@ class Runs:
                 await connection.execute("DELETE FROM rounds WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM run_sizes WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM rejections WHERE run_id = $1", new.run_id)
+                await connection.execute("DELETE FROM proposed_configurations WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM candidates WHERE run_id = $1", new.run_id)  # and their trials
                 await connection.execute("DELETE FROM suites WHERE run_id = $1", new.run_id)
                 await connection.execute(  # its scorer may be mended, and have the version that it had

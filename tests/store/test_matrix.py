@@ -193,3 +193,58 @@ async def test_encrypted_contents_are_shown_and_searched_by_id_alone(encrypted: 
     unseen = await reader.matrix.page(run.run_id, wanted=MatrixFilter(search="Number"))
     assert unseen is not None
     assert unseen.total == 0
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_candidates_of_another_run_stand_beside_those_of_this_one(
+    example: ExampleRun, reader: StoreReader, store: Store, database: Database, keeps: bool
+) -> None:
+    run = await opened(example)
+    await keep_states(run, await measured(run))
+    other = await ExampleRun(store, database, run_id="triage-2").open(
+        dataset={"items": [*reversed(ITEMS[1:]), {"id": "new", "input": 1}]}, replicates=1
+    )
+    drawn = await database_values(database, "SELECT id FROM suite_items WHERE run_id = 'triage-2' ORDER BY position")
+    trial = other.trial(other.candidate("two"))
+    await other.store.trials.begin(trial)
+    passing = {"s1", "new"}
+    given = [other.outcome(place, 0, float(name in passing), output=f"theirs {name}") for place, name in enumerate(drawn)]
+    await other.store.outcomes.commit(other.shard(trial), other.suite, given)
+    await other.record(trial, 0.5)
+    if keeps:
+        await keep_states(other, [trial])
+
+    page = await reader.matrix.page(run.run_id, ["baseline"], others=[("triage-2", "two")])
+    assert page is not None and [one.optimization_id for one in page.columns] == [run.run_id, "triage-2"]
+    found = {row.item_id: row.cells[1] for row in page.items}
+    assert {name: cell.passes for name, cell in found.items()} == {
+        "s0": None,
+        "s1": True,
+        "s2": False,
+        "s3": False,
+        "s4": False,
+        "s5": False,
+        "s6": False,
+    }
+    assert (found["s1"].excerpt, found["s0"].excerpt) == ("theirs s1", None)
+    for wanted, names in (
+        (MatrixFilter("broken"), ["s2"]),
+        (MatrixFilter("broken", of="triage-2/two"), ["s2"]),
+        (MatrixFilter("fixed", of="triage-2/two"), []),
+        (MatrixFilter("disagree"), ["s2"]),
+    ):
+        filtered = await reader.matrix.page(run.run_id, ["baseline"], others=[("triage-2", "two")], wanted=wanted)
+        assert filtered is not None and [row.item_id for row in filtered.items] == names, wanted
+    place = next(row.position for row in page.items if row.item_id == "s1")
+    opened_answer = await reader.matrix.answers(run.run_id, place, [], others=[("triage-2", "two")])
+    assert opened_answer is not None
+    [theirs] = opened_answer.candidates
+    assert (theirs.optimization_id, theirs.answers[0].output) == ("triage-2", "theirs s1")
+    assert theirs.score == found["s1"].score == (1.0 if keeps else 0.5)
+    with pytest.raises(UnknownColumn):
+        await reader.matrix.page(run.run_id, others=[("triage-2", "nobody")])
+
+
+async def database_values(database: Database, statement: str) -> list[Any]:
+    async with database.connection() as connection:
+        return [row[0] for row in await connection.fetch(statement)]

@@ -12,12 +12,13 @@ from activities.releases.override_stores import Overrides
 from store.connection import Database
 from store.read.reader import StoreReader
 from store.read.sized_runs import SizedRuns
-from store.write.proposals import ModelAnswer
+from store.write.proposals import ModelAnswer, ProposalOrigin
 from store.write.repositories import Store
 from store.write.retention.legal_holds import HeldRun, HoldRequest, LegalHolds
 from store.write.retention.removals import Removals
 from store.write.runs import Runs
 from tests.support.store_examples import ExampleRun
+from workflows.model.run.contract import Proposed
 from workflows.model.suite import UnscoredAnswer
 from workflows.rules.retention_policy import DueRemoval, Removed, parse_retention
 
@@ -31,7 +32,10 @@ async def finished(example: ExampleRun) -> ExampleRun:
     await run.store.trials.begin(run.trial())
     await run.answer_everything()
     await run.record(run.trial())
-    await run.store.model_answers.keep(run.run_id, "request", ModelAnswer(1, 0, "Try this.", False, 5, 0.1))
+    await run.store.model_answers.keep(run.run_id, "request", ModelAnswer(1, 0, "Try this.", False, 5, 0.1, "m", ["Asked"]))
+    origin = ProposalOrigin(asked_of="p", asked={"records": ["Asked"]})
+    await run.store.proposals.store(run.run_id, 1, 0, Proposed(values={"prompt": "x"}), origin)
+    await run.store.proposals.store_configurations(run.run_id, {"h": {"prompt": "y"}})
     await run.store.runs.finish(run.finish())
     return run
 
@@ -57,6 +61,8 @@ async def test_texts_go_and_scores_verdicts_and_costs_stay(example: ExampleRun, 
     assert {item.score_details["exact"].get("reason", "gone") for item in page.items} == {"gone"}
     assert page.items[0].score_details["exact"]["passed"] is True
     assert await run.values("SELECT answer FROM model_answers") == [""]
+    assert await run.values("SELECT asked FROM model_answers UNION ALL SELECT asked FROM proposals") == [None, None]
+    assert await run.values("SELECT count(*) FROM proposed_configurations") == [0]
     stored = await reader.runs.load(run.run_id)
     assert stored is not None and stored.first_look is not None
     assert (stored.first_look.shown, stored.first_look.warnings) == ((), ("all alike",))

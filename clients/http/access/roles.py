@@ -80,10 +80,20 @@ _READ = (
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "matrix", "matrix/answers"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks"),
             *("questions", *(f"questions/{{question_id}}{part}" for part in ("", "/agreement", "/items", "/labels"))),
-            *("outline", "rejections", "releases", "replay", "report", "rounds", "slices", "slices/scores", "spec"),
-            *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
+            *(
+                "factors",
+                "outline",
+                "proposals",
+                "rejections",
+                "rejections/{round}/{proposed_index}",
+                "releases",
+                "replay",
+                "report",
+            ),
+            *("replay", "report", "rounds", "slices", "slices/scores", "spec"),
+            *("trials", *(f"trials/{{candidate_id}}{part}" for part in ("", "/items", "/sent", "/slices"))),
         )
     ),
 )
@@ -111,6 +121,7 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("GET", "/v1/private/comparison"): PathRule(Role.READ, entrants=("of",)),
     ("GET", f"{DATASET}/differences"): PathRule(Role.READ, datasets=("against",)),
     ("GET", f"{RUN}/comparison"): PathRule(Role.READ, runs=("against_run",)),
+    **dict.fromkeys((("GET", f"{RUN}/matrix{part}") for part in ("", "/answers")), PathRule(Role.READ, entrants=("other",))),
     **{path: PathRule(Role.RUN, action) for path, action in _STEER.items()},
     ("POST", f"{SPEC}/check"): PathRule(Role.RUN),  # it imports plug-ins, and changes nothing
     ("POST", f"{PROMPT}/release"): PathRule(Role.RELEASE, "release"),

@@ -1,6 +1,6 @@
 // One dataset: its samples, versions and what they differ in, splits and slices, the runs over it, and what says the same.
 
-import { block } from "../detail/answers.js";
+import { block } from "../detail/text_block.js";
 import { choice, labelled } from "../detail/controls.js";
 import { complaint, reading } from "../detail/reading.js";
 import { h, replace, say } from "../dom.js";

@@ -1,17 +1,23 @@
 // One sample with what both sides answered, side by side.
 
-import { copyButton } from "../copy_button.js";
 import { h } from "../dom.js";
 import { cost, milliseconds, plain, score, whole } from "../format.js";
+import { isLive } from "../source.js";
 import { imagesOf } from "./images.js";
+import { sentView } from "./sent.js";
+import { block } from "./text_block.js";
 import { traceView } from "./trace.js";
 import { turnsOf } from "./turns.js";
 
-const LONGEST = 20_000; // characters of one text that are drawn at once
-
-/** Input and expected answer above, both answers beside each other below. */
-export function answersOf(sample, names, marksOf = null) {
-  const said = (side) => (answer) => marksOf?.(side, answer, sample.item_id) ?? null;
+/**
+ * Input and expected answer above, both answers beside each other below. `sent(side, answer, item, signal)` asks for the messages
+ * that an answer was sent for.
+ */
+export function answersOf(sample, names, marksOf = null, sent = null) {
+  const said = (side) => (answer) => [
+    sent && isLive ? sentView((signal) => sent(side, answer, sample.item_id, signal)) : null,
+    marksOf?.(side, answer, sample.item_id) ?? null,
+  ];
   return [
     h("div", { class: "asked" },
       block("Input", readable(sample.input)),
@@ -60,16 +66,6 @@ function answerOf(answer, several, said) {
 
 function scoreOf(name, value, details) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { class: "number" }, score(value)), details?.reason ? h("span", { class: "soft" }, ` ${details.reason}`) : null));
-}
-
-/** A text below its name. */
-export function block(name, text) {
-  const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  return h("div", { class: "text-block" },
-    h("div", { class: "block-head" }, h("p", { class: "block-name" }, name), copyButton(text, name.toLowerCase())),
-    h("pre", { tabindex: "0", role: "group", "aria-label": name }, shown),
-    text.length > LONGEST ? h("p", { class: "soft" }, `${whole(text.length - LONGEST)} more characters; the API has them all.`) : null,
-  );
 }
 
 /** Text as it is; an object with one text in it as that text, named; all else as JSON. */

@@ -8,11 +8,12 @@ import { choice, labelled, roomyLayout, verdictPill } from "./controls.js";
 import { changesView } from "./diff.js";
 import { imagesOf } from "./images.js";
 import { judgementView } from "./judgement.js";
+import { proposalView } from "./proposal.js";
 import { reading } from "./reading.js";
 import { samplesView } from "./samples.js";
 import { slicesView } from "./slices.js";
 
-const TABS = { changes: "Changes", samples: "Samples", slices: "Slices", judgement: "Judgement" };
+const TABS = { changes: "Changes", samples: "Samples", slices: "Slices", judgement: "Judgement", proposal: "Proposal" };
 
 export function mount(element, { run, api, marks, subscribe, navigate, announce, params, options: given }) {
   const id = params.candidate;
@@ -81,8 +82,15 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     changes: () => reading(body, (signal) => api.get(api.ofRun(run.id, "candidates", id), { signal }), drawChanges),
     samples: drawSamples,
     slices: () => slicesView(body, { run, api, candidate: id, purpose: options.get("purpose"), options, go, baseline: run.detail.baseline_candidate_id }),
+    proposal: () => reading(body, (signal) => api.get(api.ofRun(run.id, "proposals"), { query: { candidate: id }, signal }), drawProposals),
     judgement: () => reading(body, (signal) => api.get(api.ofRun(run.id, "trials", id), { signal }), (trial) => replace(body, judgementView(trial, { maximizes: run.maximizes, named: (other) => (run.trial(other) ? link(other) : other) }))),
   };
+
+  function drawProposals({ items }) {
+    replace(body, items.length ? items.map((place) => proposalView(run, place, { link, open: items.length === 1 }))
+      : h("p", { class: "soft" }, "No proposer was asked for exactly this: it is the baseline, somebody’s own proposal, or the optimizer made it of several answers or by itself. ",
+        h("a", { href: linkTo(["runs", run.id, "proposals"], { round: run.trial(id)?.round }) }, "What was asked in its round")));
+  }
 
   function drawChanges(candidate) {
     const ancestors = [...new Map([candidate.baseline, ...candidate.parents].map((one) => [one.candidate_id, one])).values()].filter((one) => one.candidate_id !== id);
@@ -120,7 +128,9 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     const purpose = purposes.length ? options.get("purpose") : null;
     const ask = (query, signal) => api.get(api.ofRun(run.id, "comparison"), { query: { candidate: id, against, purpose, ...query }, signal });
     const sides = { before: against, after: id };
-    return samplesView(place, { ask, names, options, go, announce, marksOf: (side, answer, item) => marksBar(marks, { candidate_id: sides[side], item_id: item, replicate: answer.replicate }, `the answer of ${sides[side]} to ${item}`) });
+    const sent = (side, answer, item, signal) => api.get(api.ofRun(run.id, "trials", sides[side], "sent"), { query: { sample: item, replicate: answer.replicate, purpose }, signal });
+    const linkOf = (number) => linkTo(steps, { tab: "samples", against: asked, purpose, page: number < 20 ? null : Math.floor(number / 20) + 1, sample: number });
+    return samplesView(place, { linkOf, sent, ask, names, options, go, announce, marksOf: (side, answer, item) => marksBar(marks, { candidate_id: sides[side], item_id: item, replicate: answer.replicate }, `the answer of ${sides[side]} to ${item}`) });
   }
 
   function changed() {

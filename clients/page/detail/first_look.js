@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { score } from "../format.js";
-import { block } from "./answers.js";
+import { block } from "./text_block.js";
 
 export function mount(element, { run, subscribe }) {
   let shown = null;

@@ -23,7 +23,7 @@ export const TURNS = {
  * the address (`only`, `page`, `sample`), `go(changes)` changes them; `verdict` says whether what was judged is told, too;
  * `marksOf(side, answer, item)` what people said of an answer.
  */
-export function samplesView(element, { ask, names, options, go, announce, marksOf = null, verdict = true }) {
+export function samplesView(element, { ask, names, options, go, announce, marksOf = null, sent = null, linkOf = null, verdict = true }) {
   const matrix = h("div", { class: "matrix-place" });
   const list = h("div", { class: "samples" });
   const only = TURNS[options.get("only")] ? options.get("only") : null;
@@ -40,7 +40,9 @@ export function samplesView(element, { ask, names, options, go, announce, marksO
     );
     const wanted = options.get("sample");
     const open = wanted !== null && !only ? Number(wanted) - query.offset : -1;
-    const items = found.items.map((sample, place) => sampleRow(sample, names, place === open, marksOf));
+    const places = only ? found.turns.flatMap((turn, place) => (turn === only ? [place] : [])) : null;
+    const link = (row) => linkOf?.(places ? places[query.offset + row] : query.offset + row);
+    const items = found.items.map((sample, place) => sampleRow(sample, names, place === open, marksOf, sent, link(place)));
     replace(list,
       h("h3", {}, only ? `${TURNS[only].word}: ${whole(found.total)} of ${whole(found.turns.length)} samples` : `All ${whole(found.total)} samples`),
       only ? h("p", {}, h("button", { type: "button", onclick: () => go({ only: null, page: null }) }, "Show all samples")) : null,
@@ -79,7 +81,7 @@ function verdictOf(judged) {
   return h("p", { class: "soft judged" }, judged.explanation);
 }
 
-function sampleRow(sample, names, isOpen, marksOf) {
+function sampleRow(sample, names, isOpen, marksOf, sent, link) {
   const { word, mark, kind } = TURNS[sample.turn];
   const place = h("div", { class: "sample-body", hidden: true });
   const name = `${sample.item_id}: ${word.toLowerCase()}`;
@@ -91,7 +93,7 @@ function sampleRow(sample, names, isOpen, marksOf) {
   );
   const toggle = () => {
     const opening = place.hidden;
-    if (opening && !place.hasChildNodes()) replace(place, answersOf(sample, names, marksOf));
+    if (opening && !place.hasChildNodes()) replace(place, answersOf(sample, names, marksOf, sent), link ? h("p", { class: "small" }, h("a", { href: link }, "Link to this sample")) : null);
     place.hidden = !opening;
     button.setAttribute("aria-expanded", String(opening));
   };

@@ -1,6 +1,7 @@
 // The queue of a question: one answer after the other, labelled by keys.
 
-import { block, readable } from "../detail/answers.js";
+import { readable } from "../detail/answers.js";
+import { block } from "../detail/text_block.js";
 import { imagesOf } from "../detail/images.js";
 import { complaint } from "../detail/reading.js";
 import { h, replace, say } from "../dom.js";

@@ -15,7 +15,7 @@ const TYPED = 250; // milliseconds without a key before a search is made
 const NEWS = 3000; // between looks at a run whose trials go on ending
 const MOST = 20; // candidates, as the API allows
 const KEPT = { fixed: "fixed", broken: "broken", failed: "with an answer that failed", disagree: "where candidates disagree" };
-const FILTERS = ["search", "only", "of", "field", "slice", "samples", "candidates"];
+const FILTERS = ["search", "only", "of", "field", "slice", "samples", "candidates", "runs"];
 
 export function mount(element, { run, api, marks, subscribe, navigate, announce, options: given }) {
   const steps = ["runs", run.id, "matrix"];
@@ -24,7 +24,10 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
   let columns = [], total = 0;
   let opened = null;
   let closed = false;
+  const keyOf = (column) => (column.optimization_id === run.id ? column.candidate_id : `${column.optimization_id}/${column.candidate_id}`);
+  const columnOf = (key) => columns.find((one) => keyOf(one) === key);
   const named = (candidate) => {
+    if (columnOf(candidate)?.optimization_id !== run.id && columnOf(candidate)) return `${columnOf(candidate).candidate_id} of ${columnOf(candidate).optimization_id}`;
     const number = run.trial(candidate)?.number;
     return candidate === run.detail.baseline_candidate_id ? "Baseline" : number ? `#${number} ${candidate}` : candidate;
   };
@@ -53,12 +56,12 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     label: "Samples by candidates", head: titleOf, lead: leadOf, cell: cellOf,
     row: (number) => pages.row(number),
     onsight: (first, last) => pages.need(first, last),
-    onopen: (number, place) => go({ sample: pages.row(number).position, answer: columns[place].candidate_id }),
+    onopen: (number, place) => go({ sample: pages.row(number).position, answer: keyOf(columns[place]) }),
   });
   slicePlace.hidden = samplesPlace.hidden = true;
   replace(element,
     h("div", { class: "filters" }, h("div", { class: "wide" }, h("label", { for: search.id }, "Search"), search), labelled(only, "Show"), ofPlace, slicePlace, samplesPlace,
-      h("button", { type: "button", onclick: choose }, "Candidates…"), told),
+      h("button", { type: "button", onclick: choose }, "Candidates…"), h("button", { type: "button", onclick: chooseRuns }, "Runs…"), told),
     hint, problem, nothing, grid.element, legend());
 
   /** What a filter asks for, as the API takes it. */
@@ -67,10 +70,12 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     const wanted = { ...query, search: value("search"), only: KEPT[value("only")] ? value("only") : null, by: value("only") ? value("of") : null, confirmation: value("samples") === "confirmation" || null };
     if (value("slice")) Object.assign(wanted, { slice: value("slice"), field: value("field") });
     const pairs = Object.entries(wanted).filter(([, one]) => one !== null && one !== undefined && one !== "");
-    return new URLSearchParams([...pairs, ...asked().map((candidate) => ["candidate", candidate])]);
+    return new URLSearchParams([...pairs, ...asked().map((candidate) => ["candidate", candidate]), ...others().map((one) => ["other", one])]);
   }
 
   const asked = () => (options.get("candidates") ?? "").split(",").filter(Boolean).slice(0, MOST);
+
+  const others = () => options.getAll("runs").flatMap((one) => one.split(",")).filter(Boolean).slice(0, MOST - 1);
 
   function read(answer) {
     if (closed) return;
@@ -100,9 +105,11 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
   }
 
   function titleOf(column) {
+    const isOwn = column.optimization_id === run.id;
     return [
-      h("a", { href: linkTo(["runs", run.id, "candidates", column.candidate_id]) }, named(column.candidate_id)),
-      h("div", { class: "small soft" }, h("span", { class: "number" }, score(column.objective_score)), column.is_best && !column.is_baseline ? " · best" : "", column.status === "completed" ? "" : ` · ${column.status}`),
+      h("a", { href: linkTo(["runs", column.optimization_id, "candidates", column.candidate_id]) }, isOwn ? named(column.candidate_id) : column.is_baseline ? "Baseline" : column.candidate_id),
+      h("div", { class: "small soft" }, h("span", { class: "number" }, score(column.objective_score)), column.is_best && !column.is_baseline ? " · best" : "", column.status === "completed" ? "" : ` · ${column.status}`,
+        isOwn ? null : [" · of ", h("a", { href: linkTo(["runs", column.optimization_id]) }, column.optimization_id)]),
     ];
   }
 
@@ -125,15 +132,15 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
 
   function drawOf() {
     const chosen = options.get("of") ?? "";
-    replace(of, h("option", { value: "" }, "any candidate"), columns.map(({ candidate_id: id }) => h("option", { value: id }, named(id))));
-    of.value = columns.some(({ candidate_id: id }) => id === chosen) ? chosen : "";
+    replace(of, h("option", { value: "" }, "any candidate"), columns.map((one) => h("option", { value: keyOf(one) }, named(keyOf(one)))));
+    of.value = columnOf(chosen) ? chosen : "";
   }
 
   async function choose() {
     await ask({
       title: "Which candidates?",
       body: [`At most ${MOST}, by their ids. Fixed and broken compare with the first. Leave it empty for the baseline, the best, and those with the best scores.`],
-      fields: [{ name: "candidates", label: "Candidates, separated by commas", value: (asked().length ? asked() : columns.map((one) => one.candidate_id)).join(", "), wide: true }],
+      fields: [{ name: "candidates", label: "Candidates, separated by commas", value: (asked().length ? asked() : columns.filter((one) => one.optimization_id === run.id).map((one) => one.candidate_id)).join(", "), wide: true }],
       confirm: "Show them",
       act: async ({ candidates }) => {
         const names = candidates.split(",").map((name) => name.trim()).filter(Boolean);
@@ -141,6 +148,33 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
         if (unknown) throw new Error(`This run has no candidate ${unknown}; its Trials lists those it has.`);
         if (names.length > MOST) throw new Error(`${names.length} are too many: name at most ${MOST}.`);
         go({ candidates: names.join(","), of: null });
+      },
+    });
+    grid.element.focus();
+  }
+
+  /** Runs over the same dataset, to be ticked; others and their candidates can be named. */
+  async function chooseRuns() {
+    const chosen = new Set(others());
+    const use = await api.get(`/datasets/${run.detail.dataset_id}/use`).catch(() => ({ runs: [] }));
+    if (closed) return;
+    const offered = use.runs.filter((one) => one.optimization_id !== run.id).slice(0, 30);
+    const list = h("fieldset", { class: "run-choices" }, h("legend", {}, "Runs over the same dataset, each with its best candidate"), offered.map((one) => {
+      const box = h("input", { type: "checkbox", checked: chosen.has(one.optimization_id), onchange: () => chosen[box.checked ? "add" : "delete"](one.optimization_id) });
+      return h("label", { class: "check" }, box, one.optimization_id, h("span", { class: "soft small" }, ` ${one.status}`));
+    }), offered.length ? null : h("p", { class: "soft" }, "There is no other run over this dataset."));
+    const known = new Set(offered.map((one) => one.optimization_id));
+    await ask({
+      title: "Which runs beside this one?",
+      body: ["Samples are the same where their contents are. Fixed and broken compare with the first column.", list],
+      fields: [{ name: "others", label: "Others, as RUN or RUN/CANDIDATE, separated by commas", value: [...chosen].filter((one) => !known.has(one)).join(", "), wide: true }],
+      confirm: "Show them",
+      act: async ({ others: written }) => {
+        const names = [...[...chosen].filter((one) => known.has(one)), ...written.split(",").map((name) => name.trim()).filter(Boolean)];
+        if (names.length >= MOST) throw new Error(`${names.length} are too many: name at most ${MOST - 1}.`);
+        await api.get(`${api.ofRun(run.id, "matrix")}?${new URLSearchParams([["limit", "1"], ...names.map((one) => ["other", one])])}`);
+        const few = names.length && !asked().length ? columns.filter((one) => one.optimization_id === run.id && (one.is_baseline || one.is_best)).map((one) => one.candidate_id).join(",") : null;
+        go({ runs: names.join(","), of: null, ...(few ? { candidates: few } : {}) });
       },
     });
     grid.element.focus();
@@ -172,16 +206,17 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
   function showOpened() {
     const position = Number.parseInt(options.get("sample") ?? "", 10);
     const candidate = options.get("answer");
-    if (Number.isNaN(position) || !columns.some((one) => one.candidate_id === candidate)) return opened?.dialog.close();
+    if (Number.isNaN(position) || !columnOf(candidate)) return opened?.dialog.close();
     opened ??= answerDialog({
       name: named,
-      link: (one) => linkTo(["runs", run.id, "candidates", one]),
-      ask: (at, candidates, signal) => api.get(`${api.ofRun(run.id, "matrix", "answers")}?${new URLSearchParams([["position", at], ...candidates.map((one) => ["candidate", one]), ...(options.get("samples") === "confirmation" ? [["confirmation", "true"]] : [])])}`, { signal }),
-      marksOf: (one, item, replicate) => marksBar(marks, { candidate_id: one, item_id: item, replicate }, `the answer of ${one} to ${item}`),
+      link: (one) => linkTo(["runs", columnOf(one).optimization_id, "candidates", columnOf(one).candidate_id]),
+      ask: (at, candidates, signal) => api.get(`${api.ofRun(run.id, "matrix", "answers")}?${new URLSearchParams([["position", at], ...candidates.map((one) => [columnOf(one).optimization_id === run.id ? "candidate" : "other", one]), ...(options.get("samples") === "confirmation" ? [["confirmation", "true"]] : [])])}`, { signal }),
+      sent: (one, item, replicate, signal) => api.get(api.ofRun(columnOf(one).optimization_id, "trials", columnOf(one).candidate_id, "sent"), { query: { sample: item, replicate, purpose: options.get("samples") === "confirmation" ? "confirmation" : null }, signal }),
+      marksOf: (one, item, replicate) => (columnOf(one).optimization_id === run.id ? marksBar(marks, { candidate_id: one, item_id: item, replicate }, `the answer of ${one} to ${item}`) : null),
       step: (down, right) => {
         grid.go(grid.active.row + down, grid.active.column + right);
         const row = pages.row(grid.active.row);
-        if (row) go({ sample: row.position, answer: columns[grid.active.column].candidate_id });
+        if (row) go({ sample: row.position, answer: keyOf(columns[grid.active.column]) });
       },
       onclose: () => {
         opened = null;
@@ -193,8 +228,8 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     if (shown === `${position} ${candidate}`) return undefined;
     shown = `${position} ${candidate}`;
     const number = pages.numberOf(position);
-    if (number !== null) grid.go(number, columns.findIndex((one) => one.candidate_id === candidate));
-    return opened.show({ position, item: number === null ? null : pages.row(number).item_id }, columns[0].candidate_id, candidate);
+    if (number !== null) grid.go(number, columns.findIndex((one) => keyOf(one) === candidate));
+    return opened.show({ position, item: number === null ? null : pages.row(number).item_id }, keyOf(columns[0]), candidate);
   }
   let shown = "";
 

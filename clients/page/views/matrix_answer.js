@@ -6,9 +6,10 @@ import { h, replace, say } from "../dom.js";
 
 /**
  * `ask(position, candidates, signal)` reads answers; `name(candidate)` and `link(candidate)` are words and address; `step(down, right)`
- * goes to another cell, `onclose()` hears that it was closed; `marksOf(candidate, item, replicate)` is what people said of an answer.
+ * goes to another cell, `onclose()` hears that it was closed; `marksOf(candidate, item, replicate)` is what people said of an answer,
+ * `sent(candidate, item, replicate, signal)` asks for the messages behind it.
  */
-export function answerDialog({ ask, name, link, step, onclose, marksOf }) {
+export function answerDialog({ ask, name, link, step, onclose, marksOf, sent }) {
   const heading = h("h3", { id: "matrix-answer-title", tabindex: "-1" });
   const body = h("div", { class: "matrix-answer-body" });
   const more = h("a", {}, "The candidate");
@@ -47,7 +48,7 @@ export function answerDialog({ ask, name, link, step, onclose, marksOf }) {
         say(heading, `${found.item_id}: ${name(candidate)}`);
         const parts = answersOf({
           ...found, baseline_answers: one?.answers ?? [], baseline_score: one?.score ?? null, candidate_answers: other.answers, candidate_score: other.score,
-        }, { before: name(reference), after: name(candidate) }, (side, answer, itemId) => marksOf(side === "before" ? reference : candidate, itemId, answer.replicate));
+        }, { before: name(reference), after: name(candidate) }, (side, answer, itemId) => marksOf(side === "before" ? reference : candidate, itemId, answer.replicate), (side, answer, itemId, given) => sent(side === "before" ? reference : candidate, itemId, answer.replicate, given));
         if (alone) parts.at(-1).firstChild.remove(); // nothing to stand beside
         replace(body, parts);
       });

@@ -1,5 +1,8 @@
 // Proposals that were kept out before anything was spent on them, and why.
 
+import { roomyLayout } from "../detail/controls.js";
+import { changesView } from "../detail/diff.js";
+import { reading } from "../detail/reading.js";
 import { h, replace, say } from "../dom.js";
 import { capital, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
@@ -23,7 +26,11 @@ const MEANING = {
   budget: "the budget does not cover it",
 };
 
-export function mount(element, { run, subscribe, options }) {
+export function mount(element, { run, api, subscribe, navigate, options: given }) {
+  const steps = ["runs", run.id, "rejections"];
+  let options = given;
+  let giveUp = () => {};
+  const opened = h("section", { class: "card rejected", hidden: true, tabindex: "-1", "aria-label": "The rejected proposal" });
   const search = h("input", { id: "rejection-search", type: "search", placeholder: "message, parent…", oninput: () => update() });
   const reason = h("select", { id: "rejection-reason", onchange: () => update() });
   const told = h("p", { class: "told", role: "status" });
@@ -32,7 +39,7 @@ export function mount(element, { run, subscribe, options }) {
   const table = virtualTable({
     label: "Rejected proposals",
     columns: [
-      { key: "round", title: "Round", width: 82, number: true, sort: (one) => one.round, cell: (one) => String(one.round) },
+      { key: "round", title: "Round", width: 82, number: true, sort: (one) => one.round, cell: (one) => h("a", { href: linkTo(steps, at(one)), "aria-label": `Round ${one.round}, proposal ${one.proposed_index + 1}` }, String(one.round)) },
       { key: "index", title: "Proposal", width: 96, number: true, sort: (one) => one.proposed_index, cell: (one) => whole(one.proposed_index + 1), from: 640 },
       { key: "reason", title: "Reason", width: 176, sort: (one) => one.reason_code, cell: (one) => h("span", { class: "pill", "data-kind": "bad" }, words(one.reason_code)) },
       { key: "message", title: "What is wrong", cell: (one) => h("span", { title: one.message }, one.message), from: 420 },
@@ -42,6 +49,7 @@ export function mount(element, { run, subscribe, options }) {
       order = { column, descending };
       update();
     },
+    onopen: (one) => navigate(steps, at(one)),
   });
   replace(element,
     h("h2", { class: "unseen" }, "Rejected proposals"),
@@ -51,11 +59,36 @@ export function mount(element, { run, subscribe, options }) {
       told,
     ),
     meaning,
+    opened,
     table.element,
   );
   const nothing = h("div", { class: "card empty" }, h("strong", {}, "Nothing was rejected"), "Proposals that cannot be valid are kept out before anything is spent on them; they are listed here.");
   element.append(nothing);
   if (options.get("reason")) offer(options.get("reason"));
+
+  function at(one) {
+    return { reason: reason.value, at: `${one.round}/${one.proposed_index}` };
+  }
+
+  /** The proposal that the address names, with what it would have changed. */
+  function show() {
+    giveUp();
+    const [round, index] = (options.get("at") ?? "").split("/").map((part) => Number.parseInt(part, 10));
+    opened.hidden = !Number.isInteger(round) || !Number.isInteger(index);
+    if (opened.hidden) return;
+    giveUp = reading(opened, (signal) => api.get(api.ofRun(run.id, "rejections", round, index), { signal }), (found) => {
+      const against = found.against === run.detail.baseline_candidate_id ? "the baseline" : found.against ?? "the baseline";
+      replace(opened,
+        h("div", { class: "card-head" }, h("h3", {}, `Round ${round}, proposal ${whole(index + 1)}`),
+          h("div", { class: "tools" }, h("a", { href: linkTo(["runs", run.id, "proposals"], { round }) }, "What was asked in this round"), h("button", { type: "button", onclick: () => navigate(steps, { reason: reason.value }) }, "Close"))),
+        h("p", {}, h("span", { class: "pill", "data-kind": "bad" }, words(found.reason_code)), " ", found.message),
+        found.rationale ? h("p", { class: "rationale" }, found.rationale) : null,
+        found.known ? changesView(found.changes, { layout: roomyLayout(), from: against, to: "this proposal", heading: "h4" })
+          : h("p", { class: "soft" }, "Its text is not kept: of what people propose themselves, what an optimizer computed, and what was proposed before texts were kept."),
+      );
+      opened.focus({ preventScroll: true });
+    });
+  }
 
   function offer(value) {
     const counts = new Map();
@@ -81,11 +114,16 @@ export function mount(element, { run, subscribe, options }) {
   }
 
   update();
+  show();
   const unsubscribe = subscribe((changed) => {
     if (changed.has("rejections")) update();
   });
-  return () => {
-    unsubscribe();
-    table.close();
+  return {
+    go: (now) => ((options = now), show()),
+    unmount() {
+      unsubscribe();
+      giveUp();
+      table.close();
+    },
   };
 }

@@ -2,7 +2,6 @@
 
 import * as best from "../detail/best.js";
 import * as burndown from "../detail/burndown.js";
-import * as candidate from "../detail/candidate.js";
 import * as firstLook from "../detail/first_look.js";
 import * as removed from "../detail/removed.js";
 import * as pareto from "../detail/pareto.js";
@@ -22,6 +21,11 @@ import { waitsOf } from "./status.js";
 import * as trials from "./trials.js";
 import * as verdict from "./verdict.js";
 
+const triedFactors = lazy(() => import("../detail/factors.js"));
+
+/** Whether a run has values to show beside its texts. */
+const hasFactors = (run) => Object.values(run.detail.spec?.configuration ?? {}).some((factor) => factor !== null && typeof factor === "object" && factor.change === "structured");
+
 const LOOK_EVERY = 2000; // at a run that has not begun
 
 const inCard = (part) => ({ mount: (body, context) => part.mount(body.appendChild(h("section", { class: "card" })), context) });
@@ -33,12 +37,13 @@ const PARTS = {
   matrix: { title: "Matrix", hidden: !isLive, ...lazy(() => import("./matrix.js")) },
   labels: { title: "Labels", hidden: !isLive, ...lazy(() => import("../labels/screen.js")) },
   lineage: { title: "Lineage", ...inCard(lazy(() => import("./lineage.js"))) },
+  proposals: { title: "Proposals", ...lazy(() => import("./proposals.js")) },
   rejections: { title: "Rejections", count: (run) => run.rejections.length, ...lazy(() => import("./rejections.js")) },
   budget: { title: "Budget", ...inCard(burndown) },
   compare: { title: "Compare", hidden: !isLive, ...lazy(() => import("../detail/compare.js")) },
   log: { title: "Log", ...inCard(log) },
   spec: { title: "Spec", ...spec },
-  candidates: { hidden: true, ...candidate },
+  candidates: { hidden: true, ...lazy(() => import("../detail/candidate.js")) },
 };
 
 export function mount(element, { api, navigate, announce, params, rest, options }) {
@@ -160,18 +165,20 @@ export function mount(element, { api, navigate, announce, params, rest, options 
 function overview(body, context, tell) {
   const { run } = context;
   const section = (name) => h("section", { class: `card of-${name}` });
-  const [words, scores, verdicts, decisions, changes, front, budget, look, gone] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed"].map(section);
-  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const [words, scores, verdicts, decisions, changes, front, budget, look, gone, tried] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed", "tried"].map(section);
+  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, tried, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const unmeasured = run.isOver && !run.trials.some((trial) => trial.objective_score != null); // of such a run there is nothing to draw
   const closing = [
     isLive ? () => {} : figures.mount(words, context),
-    scoreChart.mount(scores, context),
+    unmeasured ? () => {} : scoreChart.mount(scores, context),
     removed.mount(gone, context),
     firstLook.mount(look, context),
     verdict.mount(verdicts, context, tell),
     log.mount(decisions, context, { short: 14 }),
-    best.mount(changes, context),
+    unmeasured ? () => {} : best.mount(changes, context),
     pareto.hasPareto(run) ? pareto.mount(front, context) : () => {},
     burndown.mount(budget, context),
+    hasFactors(run) && !unmeasured ? triedFactors.mount(tried, context) : () => {},
   ];
   return () => closing.forEach((close) => (close.unmount ?? close)());
 }

@@ -67,7 +67,7 @@ function result({ headline, confirmation }) {
   const evidence = confirmation?.judged?.evidence;
   const beside = [["", headline.why], ["In the search: ", headline.in_search.words]].filter(([, text]) => text);
   return h("div", { class: "verdict" },
-    h("h3", {}, "Result ", h("span", { class: "pill", "data-kind": OUTCOME[headline.outcome] }, headline.brief)),
+    h("h3", {}, "Result ", headline.brief ? h("span", { class: "pill", "data-kind": OUTCOME[headline.outcome] }, headline.brief) : null),
     h("p", { class: "leads" }, headline.words),
     evidence && !evidence.refused ? effectBar(evidence) : null,
     beside.map(([name, text]) => h("p", { class: "soft" }, name, text)),

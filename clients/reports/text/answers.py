@@ -76,7 +76,7 @@ def labelled(label: str, text: str, width: int, longest: int = LONGEST_TEXT, mos
     short = text if len(text) <= longest else text[: longest - 1] + "…"
     room = max(width, NARROWEST) - LABEL - 2
     rows = [row for line in visible(short).split("\n") for row in (wrapped(line, room) or [""])]
-    if longest == LONGEST_TEXT and len(rows) > most_rows:
+    if (longest == LONGEST_TEXT or most_rows != MOST_ROWS) and len(rows) > most_rows:
         rows = [*rows[: most_rows - 1], "…"]
     name = one_line(label)
     first = f"  {name:<{LABEL}}" if len(name) < LABEL else f"  {name} "

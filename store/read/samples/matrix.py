@@ -10,7 +10,7 @@ badly: it has no statistics of a young run.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -41,14 +41,14 @@ Kept = Literal["fixed", "broken", "failed", "disagree"]
 """Samples that the first candidate failed and another passes; the other way round; where an answer failed; that some
 candidates pass and others do not."""
 
-_IS_FOUND: Final = """($9::text IS NULL OR EXISTS (
-    SELECT FROM (SELECT item_id, input, expected FROM samples WHERE dataset_id = $8 AND item_hash = given.item_hash OFFSET 0) s
-    WHERE s.item_id ILIKE $9 OR $10::text IS NOT NULL AND (s.input::text ILIKE $10 OR s.expected::text ILIKE $10)
+_IS_FOUND: Final = """($8::text IS NULL OR EXISTS (
+    SELECT FROM (SELECT item_id, input, expected FROM samples WHERE dataset_id = $7 AND item_hash = given.item_hash OFFSET 0) s
+    WHERE s.item_id ILIKE $8 OR $9::text IS NOT NULL AND (s.input::text ILIKE $9 OR s.expected::text ILIKE $9)
 ))"""
-_HAS_TAG: Final = f"""($14::text IS NULL OR EXISTS (
-    SELECT FROM (SELECT tags FROM samples WHERE dataset_id = $8 AND item_hash = given.item_hash OFFSET 0) s,
+_HAS_TAG: Final = f"""($13::text IS NULL OR EXISTS (
+    SELECT FROM (SELECT tags FROM samples WHERE dataset_id = $7 AND item_hash = given.item_hash OFFSET 0) s,
         unnest(s.tags) AS one (tag)
-    WHERE CASE WHEN length(tag) <= {LONGEST_VALUE} THEN tag ELSE left(tag, {LONGEST_VALUE - 1}) || '…' END = $14
+    WHERE CASE WHEN length(tag) <= {LONGEST_VALUE} THEN tag ELSE left(tag, {LONGEST_VALUE - 1}) || '…' END = $13
 ))"""
 """By its label, as slices are named."""
 _BEST_FIRST: Final = """
@@ -60,11 +60,12 @@ _BEST_FIRST: Final = """
 """
 _COLUMNS: Final = """
     SELECT given.place, t.candidate_id, t.purpose, t.status, t.round, t.index, t.score AS objective_score, t.config_hash,
-           t.first_replicate, t.replicates, t.split,
+           t.first_replicate, t.replicates, t.split, t.run_id AS optimization_id, suite.target,
            coalesce(t.candidate_id = r.baseline_candidate_id, false) AS is_baseline,
            coalesce(t.candidate_id = r.best_candidate_id, false) AS is_best
-    FROM unnest($3::text[]) WITH ORDINALITY AS given (candidate_id, place)
-    JOIN trials t ON t.run_id = $1 AND t.candidate_id = given.candidate_id AND t.purpose = ANY($2) AND t.part = ''
+    FROM unnest($1::text[], $3::text[]) WITH ORDINALITY AS given (run_id, candidate_id, place)
+    JOIN trials t ON t.run_id = given.run_id AND t.candidate_id = given.candidate_id AND t.purpose = ANY($2) AND t.part = ''
+    JOIN suites suite ON suite.run_id = t.run_id AND suite.split = t.split
     JOIN runs r ON r.run_id = t.run_id
     ORDER BY given.place
 """
@@ -79,7 +80,7 @@ _OLD_STATES: Final = f"""
         FROM suite_samples drawn
         LEFT JOIN LATERAL (
             SELECT passed, status FROM outcomes
-            WHERE config_hash = t.config_hash AND target = $4 AND scorer = $5 AND run_id = t.run_id
+            WHERE config_hash = t.config_hash AND target = suite.target AND scorer = suite.scorer AND run_id = t.run_id
               AND item_hash = drawn.item_hash AND replicate >= t.first_replicate
               AND replicate < t.first_replicate + t.replicates AND status <> 'unscored'
             OFFSET 0
@@ -91,12 +92,25 @@ _OLD_STATES: Final = f"""
 """Trials that ended before their states were kept, or have not ended, are looked up answer by answer."""
 
 
+_KEPT: Final = f"""
+    SELECT t.sample_means AS means, coalesce(t.sample_states, ({_OLD_STATES})) AS states,
+           ARRAY(SELECT item_hash FROM suite_samples WHERE run_id = t.run_id AND split = t.split ORDER BY position) AS hashes
+    FROM trials t JOIN suites suite USING (run_id, split)
+    WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.purpose = ANY($3) AND t.part = ''
+"""
+"""What a trial keeps of its samples."""
+_PARAMETERS: Final = 13
+"""Of the page's statement; behind them come states and means of columns of other runs."""
+
+
 class UnknownColumn(ValueError):
     """A candidate has no trial there."""
 
-    def __init__(self, candidate_id: str) -> None:
+    def __init__(self, candidate_id: str, run_id: str | None = None) -> None:
         super().__init__(candidate_id)
         self.candidate_id = candidate_id
+        self.run_id = run_id
+        """Of a column of another run."""
 
 
 class NoSample(ValueError):
@@ -120,8 +134,6 @@ class MatrixFilter:
 class _Suite:
     split: str
     dataset_id: str
-    target: str
-    scorer: str
     samples: int
 
 
@@ -132,6 +144,16 @@ class _Columns:
     shown: list[MatrixColumn]
     config_hashes: list[str]
     first_replicates: list[int] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+
+    @property
+    def run_ids(self) -> list[str]:
+        """Whose columns they are."""
+        return [column.optimization_id for column in self.shown]
+
+    @property
+    def candidate_ids(self) -> list[str]:
+        return [column.candidate_id for column in self.shown]
 
 
 class MatrixReader:
@@ -145,6 +167,7 @@ class MatrixReader:
         run_id: str,
         candidates: Sequence[str] | None = None,
         *,
+        others: Sequence[tuple[str, str]] = (),
         confirmation: bool = False,
         wanted: MatrixFilter = MatrixFilter(),
         after: int = -1,
@@ -153,10 +176,11 @@ class MatrixReader:
     ) -> Matrix | None:
         """A page of samples behind a position, of these candidates: else the baseline, the best and those with the best scores.
 
+        `others` are candidates of other runs, by run and id, which come last; samples that those did not draw are empty.
         None when there is no such run. Raises UnknownColumn.
         """
         async with self._database.snapshot() as connection:
-            columns = await _columns(connection, run_id, candidates, confirmation=confirmation)
+            columns = await _columns(connection, run_id, candidates, others, confirmation=confirmation)
             if columns is None:
                 return None
             searched: Searched = "ids" if contents_of(connection).encrypts else "contents"
@@ -174,14 +198,20 @@ class MatrixReader:
         )
 
     async def answers(
-        self, run_id: str, position: int, candidates: Sequence[str], *, confirmation: bool = False
+        self,
+        run_id: str,
+        position: int,
+        candidates: Sequence[str],
+        *,
+        others: Sequence[tuple[str, str]] = (),
+        confirmation: bool = False,
     ) -> MatrixAnswers | None:
         """One sample in full, with all answers of some candidates; None when there is no such run.
 
         Raises UnknownColumn and NoSample.
         """
         async with self._database.snapshot() as connection:
-            columns = await _columns(connection, run_id, candidates, confirmation=confirmation)
+            columns = await _columns(connection, run_id, candidates, others, confirmation=confirmation)
             if columns is None:
                 return None
             drawn = await connection.fetchrow(
@@ -198,42 +228,50 @@ class MatrixReader:
             sample = (await inputs_of(connection, run_id, columns.suite.split, [item_hash]))[item_hash]
             given = []
             for column in columns.shown:
-                trial = await measured_trial(connection, run_id, column.candidate_id, column.purpose)
+                trial = await measured_trial(connection, column.optimization_id, column.candidate_id, column.purpose)
                 assert trial is not None
                 found = (await answers_of(connection, trial, [item_hash], traces=True)).get(item_hash, [])
                 score = await connection.fetchval(
-                    "SELECT sample_means[$4 + 1] FROM trials WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3"
-                    " AND part = ''",
-                    *(run_id, column.candidate_id, column.purpose.value, position),
+                    "SELECT t.sample_means[drawn.position + 1] FROM trials t JOIN suite_samples drawn USING (run_id, split)"
+                    " WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.purpose = $3 AND t.part = '' AND drawn.item_hash = $4",
+                    *(column.optimization_id, column.candidate_id, column.purpose.value, item_hash),
                 )
                 answers = tuple(TracedAnswer(**answer) for answer in found)
-                given.append(CandidateAnswers(candidate_id=column.candidate_id, score=score, answers=answers))
+                whose = {"optimization_id": column.optimization_id, "candidate_id": column.candidate_id}
+                given.append(CandidateAnswers(**whose, score=score, answers=answers))
             return MatrixAnswers(position=position, weight=drawn["weight"], candidates=tuple(given), **sample)
 
 
 async def _columns(
-    connection: Connection, run_id: str, candidates: Sequence[str] | None, *, confirmation: bool
+    connection: Connection,
+    run_id: str,
+    candidates: Sequence[str] | None,
+    others: Sequence[tuple[str, str]],
+    *,
+    confirmation: bool,
 ) -> _Columns | None:
     searched = await connection.fetchval("SELECT search_split FROM runs WHERE run_id = $1", run_id)
     if searched is None:
         return None
     purposes = [Purpose.CONFIRMATION.value] if confirmation else sorted(purpose.value for purpose in SEARCHING)
     if candidates is None:
-        best = await connection.fetch(_BEST_FIRST, run_id, purposes, MOST_CANDIDATES)
+        best = await connection.fetch(_BEST_FIRST, run_id, purposes, max(1, MOST_CANDIDATES - len(others)))
         names = [row["candidate_id"] for row in best]
     else:
         names = list(dict.fromkeys(candidates))
-    rows = await connection.fetch(_COLUMNS, run_id, purposes, names)
-    known = {row["candidate_id"] for row in rows}
-    for name in names:
-        if name not in known:
-            raise UnknownColumn(name)
-    split = rows[0]["split"] if rows else Split.TEST.value if confirmation else searched
+    wanted = list(dict.fromkeys([*((run_id, name) for name in names), *others]))
+    rows = await connection.fetch(_COLUMNS, [whose for whose, _ in wanted], purposes, [name for _, name in wanted])
+    known = {(row["optimization_id"], row["candidate_id"]) for row in rows}
+    for whose, name in wanted:
+        if (whose, name) not in known:
+            raise UnknownColumn(name, None if whose == run_id else whose)
+    own = [row["split"] for row in rows if row["optimization_id"] == run_id]
+    split = own[0] if own else Split.TEST.value if confirmation else searched
     suite = await connection.fetchrow(
-        "SELECT split, dataset_id, target, scorer, samples FROM suites WHERE run_id = $1 AND split = $2", run_id, split
+        "SELECT split, dataset_id, samples FROM suites WHERE run_id = $1 AND split = $2", run_id, split
     )
     if suite is None:
-        return _Columns(_Suite(split, "", "", "", 0), purposes, [], [])
+        return _Columns(_Suite(split, "", 0), purposes, [], [])
     told = MatrixColumn.model_fields
     return _Columns(
         _Suite(**suite),
@@ -241,6 +279,7 @@ async def _columns(
         [MatrixColumn(**{name: row[name] for name in told}) for row in rows],
         [row["config_hash"] for row in rows],
         [row["first_replicate"] for row in rows],
+        [row["target"] for row in rows],
     )
 
 
@@ -255,45 +294,89 @@ async def _filtered(
     limit: int,
 ) -> tuple[int, list[Any]]:
     """How many samples pass the filters, and those of one page with states and means, column by column."""
-    names = [column.candidate_id for column in columns.shown]
+    names = [_name_of(one, run_id) for one in columns.shown]
     if wanted.of is not None and wanted.of not in names:
         raise UnknownColumn(wanted.of)
     flags = await _in_slice(connection, run_id, columns.suite, wanted)
     in_text, in_json = (None, None) if wanted.search is None else patterns_of(wanted.search)
+    others = await _kept_of_others(connection, run_id, columns)
     rows = await connection.fetch(
-        _page_statement(names, wanted),
-        *(run_id, columns.purposes, names, columns.suite.target, columns.suite.scorer, columns.suite.split),
+        _page_statement(names, wanted, others),
+        *(run_id, columns.purposes, columns.candidate_ids, columns.run_ids, columns.suite.split),
         *(flags, columns.suite.dataset_id, in_text, in_json if searched == "contents" else None),
         *(after, skip, limit, wanted.slice if wanted.field == TAGS else None),
+        *(array for pair in others.values() for array in pair),
     )
     return rows[0]["total"], [row for row in rows if row["position"] is not None]
 
 
-def _page_statement(names: list[str], wanted: MatrixFilter) -> str:
+def _name_of(column: MatrixColumn, run_id: str) -> str:
+    """By which a filter asks after a column."""
+    return column.candidate_id if column.optimization_id == run_id else f"{column.optimization_id}/{column.candidate_id}"
+
+
+async def _kept_of_others(connection: Connection, run_id: str, columns: _Columns) -> dict[int, tuple[list[Any], list[Any]]]:
+    """By place, states and means of columns of other runs, in the order of these samples; where the contents of a sample are
+    the same, it is the same. Nothing is joined, which takes time that nobody can foresee."""
+    places = [place for place, whose in enumerate(columns.run_ids) if whose != run_id]
+    if not places:
+        return {}
+    drawn = await connection.fetchval(
+        "SELECT array_agg(item_hash ORDER BY position) FROM suite_samples WHERE run_id = $1 AND split = $2",
+        run_id,
+        columns.suite.split,
+    )
+    found: dict[int, tuple[list[Any], list[Any]]] = {}
+    for place in places:
+        row = await connection.fetchrow(_KEPT, columns.run_ids[place], columns.candidate_ids[place], columns.purposes)
+        if row is None:  # deleted a moment ago
+            continue
+        means, states = row["means"] or [], row["states"] or []
+        at = {item_hash: position for position, item_hash in enumerate(row["hashes"])}
+        theirs = [at.get(item_hash, -1) for item_hash in drawn or ()]
+        found[place] = _taken(states, theirs), _taken(means, theirs)
+    return found
+
+
+def _taken(values: Sequence[Any], positions: Sequence[int]) -> list[Any]:
+    return [values[position] if 0 <= position < len(values) else None for position in positions]
+
+
+def _page_statement(names: list[str], wanted: MatrixFilter, given: Collection[int]) -> str:
     """All arrays beside each other, in one pass; the page behind a position, and how many there are in all."""
     places = range(len(names))
-    states = [f"(SELECT states FROM shown WHERE place = {place + 1})" for place in places]
-    means = [f"(SELECT means FROM shown WHERE place = {place + 1})" for place in places]
+    numbers = {place: _PARAMETERS + 1 + 2 * number for number, place in enumerate(given)}
+
+    def kept(what: str, place: int) -> str:
+        if place not in numbers:
+            return f"(SELECT {what} FROM shown WHERE place = {place + 1})"
+        return f"${numbers[place]}::smallint[]" if what == "states" else f"${numbers[place] + 1}::float8[]"
+
+    states = [kept("states", place) for place in places]
+    means = [kept("means", place) for place in places]
     cells = [*(f"state_{place}" for place in places), *(f"mean_{place}" for place in places)]
-    conditions = ["item_hash IS NOT NULL", "($7::boolean[] IS NULL OR in_slice)", _HAS_TAG, _IS_FOUND]
+    conditions = ["item_hash IS NOT NULL", "($6::boolean[] IS NULL OR in_slice)", _HAS_TAG, _IS_FOUND]
     if wanted.kept is not None:
         conditions.append(_condition(wanted.kept, len(names), None if wanted.of is None else names.index(wanted.of)))
     return f"""
         WITH shown AS MATERIALIZED (
             SELECT wanted.place, t.sample_means AS means, coalesce(t.sample_states, ({_OLD_STATES})) AS states
-            FROM unnest($3::text[]) WITH ORDINALITY AS wanted (candidate_id, place)
-            JOIN trials t ON t.run_id = $1 AND t.candidate_id = wanted.candidate_id AND t.purpose = ANY($2) AND t.part = ''
+            FROM unnest($4::text[], $3::text[]) WITH ORDINALITY AS wanted (run_id, candidate_id, place)
+            JOIN trials t ON t.run_id = wanted.run_id AND t.candidate_id = wanted.candidate_id AND t.purpose = ANY($2)
+                AND t.part = ''
+            JOIN suites suite ON suite.run_id = t.run_id AND suite.split = t.split
+            WHERE t.run_id = $1
         ), matching AS MATERIALIZED (
             SELECT * FROM unnest(
-                ARRAY(SELECT item_hash FROM suite_samples WHERE run_id = $1 AND split = $6 ORDER BY position),
-                {", ".join(["$7::boolean[]", *states, *means])}
+                ARRAY(SELECT item_hash FROM suite_samples WHERE run_id = $1 AND split = $5 ORDER BY position),
+                {", ".join(["$6::boolean[]", *states, *means])}
             ) WITH ORDINALITY AS given ({", ".join(["item_hash", "in_slice", *cells, "number"])})
             WHERE {" AND ".join(conditions)}
         )
         SELECT counted.total, page.*
         FROM (SELECT count(*) AS total FROM matching) counted
         LEFT JOIN (
-            SELECT number::int - 1 AS position, * FROM matching WHERE number - 1 > $11 ORDER BY number OFFSET $12 LIMIT $13
+            SELECT number::int - 1 AS position, * FROM matching WHERE number - 1 > $10 ORDER BY number OFFSET $11 LIMIT $12
         ) page ON true
         ORDER BY page.number
     """
@@ -357,16 +440,18 @@ async def _rows(connection: Connection, run_id: str, columns: _Columns, found: l
             f"""
             SELECT col.place, given.item_hash, {excerpt_column(connection, "a.output")} AS output,
                    {shortened("a.error", str(LONGEST_EXCERPT + 1))} AS error, coalesce(a.texts_removed, false) AS texts_removed
-            FROM unnest($1::text[], $2::int[]) WITH ORDINALITY AS col (config_hash, replicate, place)
+            FROM unnest($1::text[], $2::int[], $4::text[], $5::text[])
+                WITH ORDINALITY AS col (config_hash, replicate, target, run_id, place)
             CROSS JOIN unnest($3::text[]) AS given (item_hash)
             CROSS JOIN LATERAL (
                 SELECT output, error, texts_removed FROM answers
-                WHERE config_hash = col.config_hash AND target = $4 AND run_id = $5 AND item_hash = given.item_hash
+                WHERE config_hash = col.config_hash AND target = col.target AND run_id = col.run_id
+                  AND item_hash = given.item_hash
                   AND replicate = col.replicate
                 OFFSET 0
             ) a
             """,
-            *(columns.config_hashes, columns.first_replicates, hashes, columns.suite.target, run_id),
+            *(columns.config_hashes, columns.first_replicates, hashes, columns.targets, columns.run_ids),
         )
     }
 

@@ -12,8 +12,10 @@ Searched = Literal["contents", "ids"]
 
 
 class MatrixColumn(Payload):
-    """One candidate."""
+    """One candidate, of this run or of another."""
 
+    optimization_id: str
+    """Whose candidate it is."""
     candidate_id: str
     purpose: Purpose
     status: str
@@ -82,6 +84,7 @@ class TracedAnswer(ComparedAnswer):
 class CandidateAnswers(Payload):
     """What one candidate answered to a sample."""
 
+    optimization_id: str
     candidate_id: str
     score: float | None
     answers: tuple[TracedAnswer, ...]

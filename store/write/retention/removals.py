@@ -201,16 +201,22 @@ async def _is_removable(connection: Connection, run_id: str) -> bool:
 
 
 async def remove_texts_beside_answers(connection: Connection, run_id: str) -> None:
-    """What quotes answers: the first look, and what models wrote that propose or judge. What these took stays counted."""
+    """What quotes answers: the first look, what proposers were asked, and what models wrote that propose or judge.
+
+    What these took stays counted.
+    """
     look = await connection.fetchval("SELECT first_look FROM runs WHERE run_id = $1", run_id)
     if look is not None:
         left = {name: value for name, value in from_json(look).items() if name != "shown"}
         stored = contents_of(connection).json(left)
         await connection.execute("UPDATE runs SET first_look = $2 WHERE run_id = $1", run_id, stored)
     await connection.execute(
-        "UPDATE model_answers SET answer = '', texts_removed = true WHERE run_id = $1 AND texts_removed IS NULL", run_id
+        "UPDATE model_answers SET answer = '', asked = NULL, texts_removed = true WHERE run_id = $1 AND texts_removed IS NULL",
+        run_id,
     )
     await connection.execute("UPDATE batch_requests SET reply = NULL WHERE run_id = $1 AND reply IS NOT NULL", run_id)
+    await connection.execute("UPDATE proposals SET asked = NULL WHERE run_id = $1 AND asked IS NOT NULL", run_id)
+    await connection.execute("DELETE FROM proposed_configurations WHERE run_id = $1", run_id)
 
 
 async def _remove_encrypted_reasons(connection: Connection, answer_ids: Sequence[int]) -> None:

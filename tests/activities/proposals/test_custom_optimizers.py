@@ -8,7 +8,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.evaluation import OTHER_CODE
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import Direction, RunContext
+from store.encoding import from_json
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import plugin, suite
@@ -17,7 +19,7 @@ from workflows.model.activities.optimizer_steps import CustomStepInput, CustomSt
 pytestmark = pytest.mark.usefixtures("measured_runs")
 
 
-async def stepped(**changes: Any) -> CustomStepResult:
+def first_step(**changes: Any) -> CustomStepInput:
     context = RunContext(
         optimization_id="run",
         evaluation_suite_id="s",
@@ -28,9 +30,12 @@ async def stepped(**changes: Any) -> CustomStepResult:
         max_candidates_per_step=1,
     )
     optimizer = OwnOptimizer(ref=plugin("Proposes"))
-    step = CustomStepInput(run_id="run", optimizer=optimizer, context=context).model_copy(update=changes)
+    return CustomStepInput(run_id="run", optimizer=optimizer, context=context).model_copy(update=changes)
+
+
+async def stepped(**changes: Any) -> CustomStepResult:
     async with evaluation(MeasuredRun(suite("echo"), [])) as evaluating:
-        return await activity_environment().run(evaluating.step_optimizer, step)
+        return await activity_environment().run(evaluating.step_optimizer, first_step(**changes))
 
 
 async def test_it_begins_then_observes_then_proposes() -> None:
@@ -38,6 +43,17 @@ async def test_it_begins_then_observes_then_proposes() -> None:
     assert [proposal.configuration for proposal in first.proposals] == [{"x": 0}]
     second = await stepped(state=first.state, observed=())
     assert [proposal.configuration for proposal in second.proposals] == [{"x": 1}]
+
+
+async def test_what_it_proposes_is_kept_by_the_name_that_rejections_have() -> None:
+    async with evaluation(run := MeasuredRun(suite("echo"), [])) as evaluating:
+        taken = await activity_environment().run(evaluating.step_optimizer, first_step())
+        again = await activity_environment().run(evaluating.step_optimizer, first_step())
+    [proposal] = taken.proposals
+    assert taken == again
+    async with run.database.connection() as connection:
+        [stored] = await connection.fetch("SELECT proposed_hash, configuration FROM proposed_configurations")
+    assert (stored["proposed_hash"], from_json(stored["configuration"])) == (content_hash({"x": 0}), proposal.configuration)
 
 
 async def test_other_code_than_the_run_began_with_must_not_decide() -> None:

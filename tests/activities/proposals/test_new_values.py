@@ -17,6 +17,7 @@ from activities.proposals.reflection_answer import problems_of, read_answer
 from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, request_text
 from clients.demo.model_server import SimulatedModel
 from ratchet import Record, Sample
+from store.read.reader import StoreReader
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
 from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
@@ -348,6 +349,29 @@ class TestRepair:
         [_, second] = model.asked
         assert [message["role"] for message in second] == ["user", "assistant", "user"]
         assert "placeholder {{input.ticket}} was lost; keep it" in second[-1]["content"]
+
+    async def test_what_was_asked_and_answered_is_kept_for_people_to_read(self) -> None:
+        async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):
+            run = rewritten_run()
+            await proposed(run, request(by_model(url)))
+        page = await StoreReader(run.database).proposals.page("run", round=1)
+        assert page is not None and page.total == 1
+        [place] = page.items
+        assert [call.asked for call in place.calls] == model.asked
+        assert [call.answer for call in place.calls] == ["<new_value>Sort it.</new_value>", GOOD]
+        assert (place.asked_of, place.values, place.tokens) == (MODEL, {"prompt": "Sort the ticket: {{input.ticket}}"}, 200)
+
+    async def test_what_a_plug_in_was_called_with_is_kept_and_secrets_are_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OTHER_API_KEY", "hunter2-hunter2")
+        run = rewritten_run(note="the key is hunter2-hunter2")
+        await proposed(run, request(by_plugin("longer")))
+        page = await StoreReader(run.database).proposals.page("run")
+        assert page is not None
+        [place] = page.items
+        assert place.calls == () and place.values is not None
+        assert place.asked["factors"] == ["prompt"]
+        assert place.asked["current"] == {"prompt": PROMPT, "temperature": 0.5, "note": "the key is (hidden)"}
+        assert place.asked["records"][0]["output"] == "bug"
 
     async def test_what_stays_wrong_is_left_to_the_validator(self) -> None:
         async with scripted("<new_value>Sort it.</new_value>") as (model, url):

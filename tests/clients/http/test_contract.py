@@ -134,6 +134,8 @@ NOT_THERE = {
     # A team that is not there.
     "PUT /v1/private/teams/{team}/budget",
     "GET /v1/private/teams/{team}/months",
+    # The run has rejected nothing.
+    "GET /v1/private/optimizations/{optimization_id}/rejections/{round}/{proposed_index}",
     # Asked with the slash of a name as it is, these paths are others.
     "POST /v1/private/prompts/{prompt}/release",
     "POST /v1/private/prompts/{prompt}/render",

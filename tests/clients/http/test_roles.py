@@ -58,7 +58,8 @@ async def test_each_role_passes_where_it_is_enough_and_is_told_which_one_is_miss
             if rule.role is None or path.endswith("/events"):
                 continue
             known = {"optimization_id": "nowhere", "candidate_id": "c", "digest": "0" * 64, "number": 1, "team": "default"}
-            known |= {"prompt": "none%2Fsuch", "dataset_id": "0" * 64, "question_id": 1, "position": 0}
+            known |= {"prompt": "none%2Fsuch", "dataset_id": "0" * 64, "question_id": 1, "position": 0, "round": 1}
+            known |= {"proposed_index": 0}
             at = guarded_url + path.format(**known)
             body = BODIES.get(path.rpartition("/")[2], {}) if method == "POST" else None
             answer = await client.request(method, at, json=body)

@@ -106,3 +106,9 @@ def accessible() -> Callable[[Page], Awaitable[list[str]]]:
 async def words(engines: Engines) -> str:
     await engines.run(word_spec(), run_id="words")
     return "words"
+
+
+@pytest.fixture(scope="session")
+async def other_words(engines: Engines) -> str:
+    await engines.run(word_spec(stop={"max_rounds": 1}), run_id="other-words")
+    return "other-words"

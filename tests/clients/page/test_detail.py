@@ -20,12 +20,6 @@ TABS = ("changes", "samples", "slices", "judgement")
 Accessible = Callable[[Page], Awaitable[list[str]]]
 
 
-@pytest.fixture(scope="session")
-async def other_words(engines: Engines) -> str:
-    await engines.run(word_spec(stop={"max_rounds": 1}), run_id="other-words")
-    return "other-words"
-
-
 async def read(http: httpx.AsyncClient, path: str) -> Any:
     return (await http.get(f"/optimizations{path}")).raise_for_status().json()
 

@@ -22,7 +22,7 @@ Accessible = Callable[[Page], Awaitable[list[str]]]
 
 
 async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_opened(
-    open_page: Opens, accessible: Accessible, http: httpx.AsyncClient, words: str
+    open_page: Opens, accessible: Accessible, http: httpx.AsyncClient, words: str, other_words: str
 ) -> None:
     page = await open_page(f"runs/{words}", width=1440)
     await page.get_by_role("navigation", name="Of this run").get_by_role("link", name="Matrix").click()
@@ -73,6 +73,24 @@ async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_ope
     await page.get_by_label("Candidates, separated by commas").fill(whole["columns"][1]["candidate_id"])
     await page.get_by_role("button", name="Show them").click()
     await expect(grid.get_by_role("columnheader")).to_have_count(2)
+
+    await page.get_by_role("button", name="Runs…").click()
+    await page.get_by_role("checkbox", name=other_words).check()
+    await keep_picture(page, "matrix-runs-choice")
+    assert await accessible(page) == []
+    await page.get_by_role("button", name="Show them").click()
+    theirs = grid.get_by_role("columnheader").nth(2)
+    await expect(theirs).to_contain_text(f"of {other_words}")
+    await grid.press("End")
+    await grid.press("Enter")
+    await expect(heading).to_contain_text(f"of {other_words}")
+    await expect(dialog.get_by_role("heading", name=f"of {other_words}").last).to_be_visible()
+    await dialog.get_by_text("What was sent").last.click()
+    await expect(dialog).to_contain_text("It was asked by code")
+    await keep_picture(page, "matrix-runs-answer")
+    assert await accessible(page) == []
+    await page.keyboard.press("Escape")
+    await keep_picture(page, "matrix-runs")
 
     opened = await open_page(shared.partition("#/")[2], scheme="dark", width=390)
     await expect(opened.get_by_role("dialog")).to_contain_text("did not pass")

@@ -1,19 +1,22 @@
-"""The picture in the README: the example of `make demo`, really run, as the page shows it. `make picture` takes it anew."""
+"""Pictures of the page: the one in the README by `make picture`, and every main screen by `make pictures`, from real runs."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from playwright.async_api import expect
+from playwright.async_api import Page, Request, expect
+from temporalio.client import WorkflowFailureError
 
 from clients.demo.model_server import SimulatedModel, simulated_model
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import ARTIFACTS, Opens
 
 EXAMPLE = files("clients.demo") / "example"
@@ -49,3 +52,89 @@ async def test_the_demo_is_shown_with_its_scores_its_verdict_and_what_the_best_c
     await page.screenshot(path=ARTIFACTS / "demo.png", animations="disabled")
     if wanted := os.environ.get("RATCHET_PICTURE"):
         shutil.copy(ARTIFACTS / "demo.png", wanted)
+
+
+DEMO, SEARCHED, BROKEN = "support-triage-de9d6793b3", "oven-search", "broken-baseline"
+SCREENS = {
+    "runs": "",
+    "new-run": "new",
+    "overview": f"runs/{DEMO}",
+    "search": f"runs/{SEARCHED}",
+    "failed-run": f"runs/{BROKEN}",
+    "trials": f"runs/{DEMO}/trials",
+    "matrix": f"runs/{DEMO}/matrix",
+    "matrix-runs": f"runs/{DEMO}/matrix?runs=again,again/baseline&candidates=BEST",
+    "lineage": f"runs/{DEMO}/lineage",
+    "proposals": f"runs/{DEMO}/proposals?round=2",
+    "rejections": f"runs/{DEMO}/rejections",
+    "budget": f"runs/{DEMO}/budget",
+    "compare": f"runs/{DEMO}/compare?with=again",
+    "log": f"runs/{DEMO}/log",
+    "spec": f"runs/{DEMO}/spec",
+    "candidate": f"runs/{DEMO}/candidates/BEST",
+    "samples": f"runs/{DEMO}/candidates/BEST?tab=samples&sample=0",
+    "judgement": f"runs/{DEMO}/candidates/BEST?tab=judgement",
+    "labels": f"runs/{DEMO}/labels",
+    "datasets": "datasets",
+    "prompts": "prompts",
+}
+KEPT_IN_DOCS = ("runs", "overview", "search", "matrix-runs", "proposals", "samples", "lineage", "compare")
+SIZES = ((1024, "light"), (390, "dark"), (1440, "light"), (390, "light"), (1024, "dark"), (1440, "dark"))
+
+
+def requests_of(page: Page) -> set[Request]:
+    """What the page waits for; event streams never end."""
+    asked: set[Request] = set()
+    page.on("request", lambda request: None if request.url.endswith("/events") else asked.add(request))
+    page.on("requestfinished", lambda request: asked.discard(request))
+    page.on("requestfailed", lambda request: asked.discard(request))
+    return asked
+
+
+async def until_read(page: Page, asked: set[Request]) -> None:
+    """Until everything that was asked for is there, and what that leads to."""
+    quiet = 0
+    while quiet < 3:
+        await page.evaluate("new Promise(done => setTimeout(() => requestAnimationFrame(done), 100))")
+        quiet = 0 if asked else quiet + 1
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif("RATCHET_PICTURES" not in os.environ, reason="it takes minutes: `make pictures` asks for it")
+async def test_every_screen_at_every_size_fits_and_is_accessible(
+    open_page: Opens, engines: Engines, model: SimulatedModel, accessible: Callable[[Page], Awaitable[list[str]]]
+) -> None:
+    best = str((await engines.run(example(model), run_id=DEMO))["best_candidate_id"])
+    await engines.run({**example(model), "stop": {"max_rounds": 2}}, run_id="again")
+    numbers: dict[str, Any] = {
+        name: {"value": 20 + n, "change": "structured", "type": "integer", "min": 0, "max": 100} for n, name in enumerate("xyz")
+    }
+    kind = {"value": "metre", "change": "structured", "type": "choice", "choices": ["metre", "yard", "foot"]}
+    search = hill_spec(
+        configuration={**numbers, "unit": kind}, optimizer={"name": "search"}, stop={"max_rounds": 20, "no_improvement": 0}
+    )
+    await engines.run(search, run_id=SEARCHED)
+    with pytest.raises(WorkflowFailureError):
+        await engines.run(hill_spec(target={"kind": "python", "ref": "plugged:raises"}), run_id=BROKEN)
+    docs = Path(os.environ["RATCHET_PICTURES"])
+    folder = ARTIFACTS / "screens"
+    folder.mkdir(parents=True, exist_ok=True)
+    docs.mkdir(parents=True, exist_ok=True)
+    wrong: list[str] = []
+    for width, scheme in SIZES:
+        page = await open_page("", width=width, scheme=scheme, height=900)
+        asked = requests_of(page)
+        for name, place in SCREENS.items():
+            at = place.replace("BEST", best)
+            await page.goto(f"{page.url.partition('#')[0]}#/{at}")
+            await expect(page.locator("main").get_by_role("heading").first).to_be_attached()
+            await expect(page.locator(".skeleton, [aria-busy=true]")).to_have_count(0)
+            await until_read(page, asked)
+            await page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", animations="disabled", full_page=True)
+            if name in KEPT_IN_DOCS and (width, scheme) == (1024, "light"):
+                await page.screenshot(path=docs / f"{name}.jpg", type="jpeg", quality=55, animations="disabled")
+            if not await page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+                wrong.append(f"{name} at {width}: wider than the screen")
+            if (width, scheme) == (1440, "light"):
+                wrong += [f"{name}: {found}" for found in await accessible(page)]
+    assert wrong == []

@@ -60,3 +60,5 @@ class Rejection(Payload):
     message: str
     config_hash: str | None = None
     parent_candidate_ids: tuple[str, ...] = ()
+    proposed_hash: str | None = None
+    """Of the whole configuration as it was proposed, by which its text is found; None where it cannot be written as JSON."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ratchet._formats.canonical import NotCanonical, content_hash, normalize
 from ratchet.optimizer import CandidateProposal, Part, TrialFacts
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.spec.factors import Factor
@@ -96,6 +97,7 @@ class Admission:
                     message=candidate.message,
                     config_hash=judged.config_hash if isinstance(judged, Admitted) else None,
                     parent_candidate_ids=self._known_parents(proposal),
+                    proposed_hash=_hash_of(proposal),
                 )
             )
         return candidates, rejections
@@ -167,6 +169,14 @@ class Admission:
             self.note(candidate.candidate_id, candidate.config_hash, candidate.first_replicate + step.replicates)
         else:
             self.note_part(candidate.candidate_id, candidate.config_hash, candidate.parent_candidate_ids)
+
+
+def _hash_of(proposal: CandidateProposal) -> str | None:
+    """The name under which what was proposed is stored, whatever is wrong with it."""
+    try:
+        return content_hash(normalize(proposal.configuration))
+    except NotCanonical:
+        return None
 
 
 def _code(given: str) -> ReasonCode:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import StringConstraints
 from starlette.responses import Response
 
-from clients.http.backend import NO_CONTROLS, RunId, Served
+from clients.http.backend import NO_CONTROLS, Backend, RunId, Served
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import why_unknown
 from clients.http.routes.runs.trials import QueriedCandidate, SliceField
+from clients.reports.comparisons.side_by_side import Incomparable, UnknownEntrant, named_entrant
 from store.read.samples.matrix import MOST_CANDIDATES, Kept, MatrixFilter, NoSample, UnknownColumn
 from store.read.samples.matrix_rows import Matrix, MatrixAnswers
 
@@ -19,6 +21,14 @@ router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}/matrix", 
 
 Confirmation = Annotated[
     bool, Query(description="The trials of the confirmation, on held-back samples, not those of the search.")
+]
+OtherEntrants = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=NO_CONTROLS)]] | None,
+    Query(
+        max_length=MOST_CANDIDATES - 1,
+        description="A column of another run over the same samples: RUN/CANDIDATE, RUN/baseline, or RUN for its best; again for"
+        " more. They stand behind this run's.",
+    ),
 ]
 Position = Annotated[int, Query(ge=0, le=2**31 - 1, description="The sample's place in its split, as the matrix has it.")]
 
@@ -35,6 +45,7 @@ async def get_matrix(
             f" and those with the best scores, {MOST_CANDIDATES} in all.",
         ),
     ] = None,
+    other: OtherEntrants = None,
     confirmation: Confirmation = False,
     only: Annotated[
         Kept | None,
@@ -49,7 +60,7 @@ async def get_matrix(
             min_length=1,
             max_length=500,
             pattern=NO_CONTROLS,
-            description="The column that `only` asks after; left out, any.",
+            description="The column that `only` asks after, one of another run as RUN/CANDIDATE; left out, any.",
         ),
     ] = None,
     field: Annotated[SliceField, Query(description="Of `slice`: `tags`, `expected`, `input.language`…")] = "tags",
@@ -80,7 +91,14 @@ async def get_matrix(
     wanted = MatrixFilter(only, by, field, slice, search)
     try:
         found = await backend.reader.matrix.page(
-            run_id, candidate, confirmation=confirmation, wanted=wanted, after=after, skip=skip, limit=limit
+            run_id,
+            candidate,
+            others=await _others(backend, candidate, other),
+            confirmation=confirmation,
+            wanted=wanted,
+            after=after,
+            skip=skip,
+            limit=limit,
         )
     except UnknownColumn as error:
         raise _no_column(run_id, error) from None
@@ -96,13 +114,16 @@ async def list_matrix_answers(
     position: Position,
     candidate: Annotated[
         list[QueriedCandidate],
-        Query(min_length=1, max_length=MOST_CANDIDATES, description="Whose answers are wanted; again for more."),
-    ],
+        Query(max_length=MOST_CANDIDATES, description="Whose answers are wanted; again for more."),
+    ] = [],  # noqa: B006 (FastAPI copies it)
+    other: OtherEntrants = None,
     confirmation: Confirmation = False,
 ) -> Response:
     """One sample in full, with every answer that these candidates gave to it."""
     try:
-        found = await backend.reader.matrix.answers(run_id, position, candidate, confirmation=confirmation)
+        found = await backend.reader.matrix.answers(
+            run_id, position, candidate, others=await _others(backend, candidate, other), confirmation=confirmation
+        )
     except UnknownColumn as error:
         raise _no_column(run_id, error) from None
     except NoSample:
@@ -114,6 +135,25 @@ async def list_matrix_answers(
     return await encoded(lambda: found.model_dump_json(by_alias=True))
 
 
+async def _others(backend: Backend, candidates: list[str] | None, names: list[str] | None) -> list[tuple[str, str]]:
+    """Columns of other runs, by run and candidate."""
+    if len(candidates or ()) + len(names or ()) > MOST_CANDIDATES:
+        raise Refused(409, f"at most {MOST_CANDIDATES} columns stand beside each other", "other")
+    found = []
+    for name in names or ():
+        try:
+            entrant = await named_entrant(backend.reader, name)
+        except UnknownEntrant as error:
+            if error.candidate_id is None:
+                raise await why_unknown(backend, error.run_id) from None
+            told = f"run {error.run_id} has no candidate {error.candidate_id[:200]!r}; GET …/trials lists those there are"
+            raise Refused(404, told, "other") from None
+        except Incomparable as error:
+            raise Refused(409, str(error), "other") from None
+        found.append((entrant.run.run_id, entrant.candidate_id))
+    return found
+
+
 def _no_column(run_id: str, error: UnknownColumn) -> Refused:
-    told = f"run {run_id} has no trial of {error.candidate_id[:200]!r} there"
+    told = f"run {error.run_id or run_id} has no trial of {error.candidate_id[:200]!r} there"
     return Refused(404, f"{told}; GET …/matrix without `candidate` lists some that it has", "candidate")

@@ -13,7 +13,10 @@ from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId,
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import existing_run, refuse_unknown_run, why_unknown
+from clients.reports.sent_requests import SentRequests, sent_requests
 from clients.wire import CandidateDetail, TrialSlices, candidate_of, slices_of
+from store.encoding import storable_text
+from store.read.candidates import TriedFactors
 from store.read.rows.item_rows import ItemPage
 from store.read.rows.trial_rows import TrialDetail, TrialPage
 from store.read.samples.comparisons import Comparison
@@ -85,6 +88,25 @@ async def list_items(
     return page
 
 
+@router.get("/trials/{candidate_id}/sent", operation_id="getSentRequests", responses=responses(404))
+async def get_sent_requests(
+    run_id: RunId,
+    candidate_id: CandidateId,
+    backend: Served,
+    sample: Annotated[str, Query(min_length=1, max_length=1000, description="The sample's id.")],
+    replicate: Annotated[int, Query(ge=0, le=2**31 - 1, description="Which of its answers.")] = 0,
+    purpose: WhichPurpose = None,
+) -> SentRequests:
+    """The messages that were sent to answer a sample, made again from configuration, sample and what its steps answered."""
+    found = await backend.reader.sent.load(run_id, candidate_id, storable_text(sample), purpose)
+    if found is None:
+        await refuse_unknown_run(backend, run_id)
+        if await backend.reader.trials.load(run_id, candidate_id, purpose) is None:
+            raise _no_trial(run_id, candidate_id, purpose)
+        raise Refused(404, f"the trial of {candidate_id!r} has no sample {sample[:200]!r}", "sample")
+    return await asyncio.to_thread(sent_requests, found, replicate)
+
+
 @router.get("/trials/{candidate_id}/slices", operation_id="listSlices", responses=responses(404))
 async def list_slices(
     run_id: RunId,
@@ -149,6 +171,15 @@ async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Serve
         await refuse_unknown_run(backend, run_id)
         raise Refused(404, f"run {run_id} has no candidate {candidate_id!r}", "candidate_id")
     return await asyncio.to_thread(candidate_of, run_id, candidate)
+
+
+@router.get("/factors", operation_id="listTriedFactors", responses=responses(404, 409))
+async def list_tried_factors(run_id: RunId, backend: Served) -> TriedFactors:
+    """The structured factors of a run: which of them mattered, and which values were tried with which score."""
+    found = await backend.reader.candidates.tried(run_id)
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return found
 
 
 @router.get("/comparison", operation_id="compareTrials", responses=responses(404, 409), response_model=Comparison)

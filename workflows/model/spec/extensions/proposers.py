@@ -34,6 +34,10 @@ class ModelProposer(SpecPart):
     files: Annotated[int, Field(ge=0, le=50)] = 4
     """How many of their images, PDFs and text files it is sent at most; 0 for a model that takes none."""
 
+    @property
+    def asked_of(self) -> str:
+        return self.model
+
 
 class PythonProposer(SpecPart):
     """A callable `(current, records, factors) -> new values by factor name`, sync or async.
@@ -53,6 +57,10 @@ class PythonProposer(SpecPart):
     examples: Annotated[int, Field(ge=0, le=200)] = 20
     """How many evaluated samples it is shown, failed ones first."""
 
+    @property
+    def asked_of(self) -> str:
+        return self.ref
+
 
 class ActivityProposer(CalledActivity):
     """An activity of your own, on any task queue, in any language. `examples/temporal` has the contract.
@@ -63,6 +71,10 @@ class ActivityProposer(CalledActivity):
     kind: Literal["activity"]
     examples: Annotated[int, Field(ge=0, le=200)] = 20
     """How many evaluated samples it is shown, failed ones first."""
+
+    @property
+    def asked_of(self) -> str:
+        return self.activity
 
 
 class NoOpProposer(SpecPart):
