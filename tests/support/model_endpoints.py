@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from aiohttp import web
 
 from clients.demo.deterministic_text import count_tokens
-from clients.demo.models import CHAT_MODELS, REFLECTOR, Ask
+from clients.demo.models import CHAT_MODELS, JUDGE, REFLECTOR, Ask
 from clients.demo.protocol import ChatRequest
 
 FAULTS = ("throttled", "overloaded", "broken", "cut", "stalled", "page")
@@ -122,12 +122,12 @@ class ModelEndpoint:
         return await self.stream(request, self.pieces(said, read, written))
 
     def _fault(self, text: str, model: str) -> str | None:
-        """A model that writes proposals never stalls: it is given minutes."""
+        """A model that writes proposals, or judges, never stalls: it is given minutes."""
         digest = hashlib.sha256(text.encode()).digest()
         if self.fault is None or self._asked[text] > 1 or digest[0] / 256 >= self.share:
             return None
         fault = FAULTS[digest[1] % len(FAULTS)] if self.fault == MIXED else self.fault
-        return None if fault == "stalled" and model == REFLECTOR else fault
+        return None if fault == "stalled" and model in (REFLECTOR, JUDGE) else fault
 
     async def _faulty(self, request: web.Request, fault: str) -> web.StreamResponse:
         match fault:
