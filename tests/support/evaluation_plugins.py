@@ -123,8 +123,8 @@ def everything(configuration: Mapping[str, Any], sample: Sample, context: Experi
         "overlay": context.overrides_tag,
         "tags": list(sample.tags),
     }
-    took = {"tokens": 12, "cached_tokens": 5, "cost": 0.25, "ttft_ms": 3.0}
-    return Output(value, trace={"steps": 2}, overlay_hash=context.overrides_tag, **took)
+    used = context.overrides_tag
+    return Output(value, tokens=12, cached_tokens=5, cost=0.25, ttft_ms=3.0, trace={"steps": 2}, overlay_hash=used)
 
 
 def _tool() -> ExperimentContext | None:
