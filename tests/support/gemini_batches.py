@@ -66,10 +66,9 @@ class GeminiBatchServer(BatchedProvider):
         return _chat(request["model"], request["request"])
 
     def conclude(self, batch: Batch) -> None:
-        batch.results = [
-            *batch.plan.garbage,
-            *({"metadata": one.request["metadata"], **_result(one)} for one in self.became(batch)),
-        ]
+        results = [{"metadata": one.request["metadata"], **_result(one)} for one in self.became(batch)]
+        is_without = batch.status == "expired" and batch.plan.answers == 0
+        batch.results = [] if is_without else [*batch.plan.garbage, *results]
 
     def error(self, status: int, message: str) -> web.Response:
         told = {"code": status, "message": message, "status": CODES.get(status, INTERNAL)[1]}

@@ -48,6 +48,9 @@ async def test_judges_in_batches_give_the_scores_of_judges_at_once_for_half_the_
     assert batched["spend"] == direct["spend"] | {"cost": pytest.approx(direct["spend"]["cost"] / 2)}
     assert batched["lost"]["samples"] == 0
     assert not await rows(engines, "budget_leases", "run_id, holder", runs[1])
+    [(samples, tokens, cost)] = await rows(engines, "budgets", "spent_samples, spent_tokens, spent_cost", runs[1])
+    spend = batched["spend"]
+    assert (samples, tokens, cost) == (spend["samples"], spend["tokens"], pytest.approx(spend["cost"])), "booked once"
     sent = {scorer for scorer, _ in await rows(engines, "batches", "scorer, number", runs[1])}
     assert sent == {None, "scorers[0]", "scorers[1]"}
 
