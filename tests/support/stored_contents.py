@@ -15,12 +15,14 @@ from store.connection import Database
 from store.encrypted_contents import contents_of
 from store.read.marks import MarkedThing
 from store.write.content_columns import CONTENT_TABLES
+from store.write.judge_replies import JudgeReply
 from store.write.kept_files import FileRow, put_file
 from store.write.labels import Labels, NewQuestion
 from store.write.marks import Marks
-from store.write.proposals import ModelAnswer
+from store.write.proposals import ModelAnswer, ProposalOrigin
 from store.write.releases import NewRelease, Settlement
 from store.write.repositories import Store
+from store.write.sent_batches import MeantBatch
 from store.write.turns import AnswerKey
 from tests.support.prompt_examples import moved, template
 from tests.support.store_examples import ExampleRun
@@ -58,8 +60,11 @@ async def store_everything(database: Database, run_id: str) -> ExampleRun:
     decision = Decision(candidate_id="one", explanation=WORD)
     record = run.round(1, rejections=(rejection,), decisions=(decision,), extra={"front": WORD})
     await store.runs.finish(run.finish(message=WORD).model_copy(update={"records": (record,)}))
-    await store.proposals.store(run_id, 1, 0, Proposed(values={"prompt": WORD}, rationale=WORD, tokens=1, cost=0.0))
-    await store.model_answers.keep(run_id, "of a request", ModelAnswer(1, 0, WORD, False, 1, 0.0))
+    proposed = Proposed(values={"prompt": WORD}, rationale=WORD, tokens=1, cost=0.0)
+    await store.proposals.store(run_id, 1, 0, proposed, ProposalOrigin(asked_of="a plug-in", asked=[WORD]))
+    await store.proposals.store_configurations(run_id, {content_hash(configuration): configuration})
+    await store.model_answers.keep(run_id, "of a request", ModelAnswer(1, 0, WORD, False, 1, 0.0, "a model", [WORD]))
+    await _reply_in_a_batch(store, run)
     key = AnswerKey(run.config_hash, run.suite.target_fingerprint, run_id, run.item_hashes[3], 0)
     await store.turns.keep(key, 0, {"content": WORD}, 1, 0.0)
     await store.turns.keep_result(key, 0, 0, WORD)
@@ -73,6 +78,12 @@ async def store_everything(database: Database, run_id: str) -> ExampleRun:
     await _release(store, run_id, configuration)
     await register(database.url, database.keys, run_id)
     return run
+
+
+async def _reply_in_a_batch(store: Store, run: ExampleRun) -> None:
+    meant = MeantBatch("key", 1, 0, 1, "execution", "openai", "http://model", "m", "scorers[0]", {"one": 0})
+    sent = await store.sent_batches.mean(run.shard(first=0, last=1), meant)
+    await store.sent_batches.is_over(sent, "taken", "completed", {}, {"one": JudgeReply(1, 0.0, value=WORD)})
 
 
 async def _release(store: Store, run_id: str, configuration: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ from workflows.model.spec.dataset import Item
 NAME_NO_RUN = {
     *("status", "search", "offset", "limit", "newest_first", "spec", "since", "before", "trials", "new", "last_event_id"),
     *("pinned", "q", "purpose", "part", "only_failed", "field", "format", "full", "candidate", "against", "only"),
-    *("confirmation", "by", "slice", "after", "skip", "position", "at", "tag", "split"),
+    *("confirmation", "by", "slice", "after", "skip", "position", "at", "tag", "split", "round", "sample", "replicate"),
 }
 """Parameters of queries: whoever adds one says here that it names no run, or gives it a rule."""
 BODIES: dict[str, Any] = {"approve": {"comment": "x"}, "adjust": {"max_rounds": 3}, "proposals": {"configuration": {}}}
@@ -92,7 +92,7 @@ async def test_a_run_of_another_team_is_not_there(two: TwoTeams, method: str, pa
     told = set()
     for client in (two.beta, two.default):
         at = path.removeprefix("/v1/private").format(
-            optimization_id=two.run_id, candidate_id="r0-1", number=1, question_id=1, position=0
+            optimization_id=two.run_id, candidate_id="r0-1", number=1, question_id=1, position=0, round=1, proposed_index=0
         )
         answer = await client.request(method, at, json=body)
         assert answer.status_code == 404, answer.text
