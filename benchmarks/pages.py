@@ -58,7 +58,7 @@ async def measure(quick: bool) -> list[Figure]:
 
 def questions_told(questions: dict[str, Question], runs: int, answers: int) -> list[tuple[str, str, Question]]:
     return [
-        (name, f"{runs:,} runs" if "runs" in name else f"a run of {answers:,} answers", question)
+        (name, f"{runs:,} runs" if "list of runs" in name else f"a run of {answers:,} answers", question)
         for name, question in questions.items()
     ]
 

@@ -45,7 +45,7 @@ DESCRIBING_TAKES_AT_MOST = 2.0
 router = APIRouter(prefix="/v1/private/optimizations", tags=["runs"])
 
 
-@router.get("", operation_id="listOptimizations", responses=responses())
+@router.get("", operation_id="listOptimizations", responses=responses(), response_model=OptimizationPage)
 async def list_optimizations(
     backend: Served,
     status: Annotated[RunStatus | None, Query(description="Only runs with this status.")] = None,
@@ -60,11 +60,12 @@ async def list_optimizations(
     limit: Limit = 100,
     *,
     caller: CalledBy,
-) -> OptimizationPage:
+) -> Response:
     """Runs of one's team, an admin's of all, the newest first; before them those that wait for a worker to begin."""
-    return await listed_optimizations(
+    page = await listed_optimizations(
         backend, status=status, search=search, team=caller.sees_only, pinned=pinned, offset=offset, limit=limit
     )
+    return await encoded(lambda: page.model_dump_json(by_alias=True))
 
 
 async def listed_optimizations(
