@@ -115,20 +115,24 @@ class Run {
 
   async #readOnce() {
     const withReleases = this.#releasesChanged;
+    this.#releasesChanged = false; // before they are asked for: what changes meanwhile is asked for again
     const [detail, outline, rounds, rejections, releases] = await Promise.all([
       this.#readDetail(),
       get(ofRun(this.id, "outline"), { query: { since: this.#known || null } }),
       this.#newOnes("rounds", this.rounds.length),
       this.#newOnes("rejections", this.rejections.length),
       withReleases ? get(ofRun(this.id, "releases")) : null,
-    ]);
+    ]).catch((error) => {
+      this.#releasesChanged ||= withReleases;
+      throw error;
+    });
     const changed = new Set(["detail"]);
     this.#take(detail);
     if (outline.trials.length) this.#merge(outline.trials, changed);
     this.#known = outline.last_event_id;
     if (rounds.length) changed.add("rounds"), (this.rounds = this.rounds.concat(rounds));
     if (rejections.length) changed.add("rejections"), (this.rejections = this.rejections.concat(rejections));
-    if (releases) (this.releases = releases), (this.#releasesChanged = false), changed.add("releases");
+    if (releases) (this.releases = releases), changed.add("releases");
     this.connection = { ...this.connection, at: this.now };
     this.#tell(changed);
   }

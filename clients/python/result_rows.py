@@ -45,6 +45,7 @@ class AnswerDict(TypedDict):
     error: str | None
     feedback: str
     tokens: int
+    cached_tokens: int
     cost: float
     latency_ms: float | None
     ttft_ms: float | None

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from ratchet._formats.canonical import canonical_json, content_hash
 from store.connection import Connection, Database
@@ -21,8 +18,6 @@ from store.write.test_split import refuse_unopened
 from workflows.model.run.clock import RunClock
 from workflows.model.run.first_look import FirstLook
 from workflows.model.trial import SEARCHING, Conclusion, Purpose, ShardInput, TrialInput, TrialResult
-
-_INTERVALS: Final = "workflows.rules.statistics.intervals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ class Trials:
         cached_tokens: int = 0,
     ) -> None:
         """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
-        interval = await _interval_of(result.objective_score, sample_means)
+        interval = await asyncio.to_thread(_interval_of, result.objective_score, sample_means)
         async with self._database.transaction() as connection:
             trial = conclusion.trial
             run = await lock_run(connection, trial.run_id)
@@ -262,10 +257,8 @@ def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple
     return completed, failed, stopped, paid
 
 
-async def _interval_of(score: float | None, sample_means: Sequence[float | None]) -> tuple[float, float] | None:
-    """The interval of a score. Statistics take long to import: neither at a worker's start nor in its event loop."""
-    if _INTERVALS not in sys.modules:
-        await asyncio.to_thread(importlib.import_module, _INTERVALS)
+def _interval_of(score: float | None, sample_means: Sequence[float | None]) -> tuple[float, float] | None:
+    """Compute the interval of a score. Statistics are loaded with the first: by a worker's start nobody needs them."""
     from workflows.rules.statistics.intervals import interval_of_score
 
     return interval_of_score(score, sample_means)
