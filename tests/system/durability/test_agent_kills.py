@@ -105,7 +105,8 @@ async def test_a_killed_conversation_goes_on_and_decides_the_same(unserved_stack
     assert {name for name, rows in before.items() if after[name] != rows} == set()
     assert found["best_configuration"] == expected["best_configuration"]
     assert found["spend"] == expected["spend"]
-    # A call is noted before it is sent. One that was killed in between never reached the model; nobody can know, so it is told.
+    # Under load one more was told than the model's server saw in flight. A call is noted before it is sent, so one that was
+    # killed in between would be told: likely, but not shown to be what happened.
     assert turns <= found["lost"]["samples"] <= kills * CONCURRENT, "each call that was lost is told, once"
     print(f"{told}, {calls_open}; lost {found['lost']['samples']}")
 
