@@ -152,7 +152,7 @@ class PluginLoop:
     def _begin(self, call: _Call) -> None:
         if call.given_up:
             return
-        call.began_at = time.monotonic()
+        call.began_at, self._thread = time.monotonic(), threading.get_ident()
         call.task = self._loop.create_task(_settled(call.make), context=call.context)
         call.task.add_done_callback(lambda task: self._deliver(call, task))
 

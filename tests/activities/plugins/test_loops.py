@@ -111,6 +111,14 @@ class TestALoop:
         with pytest.raises(TimeIsOver, match=r"test_loops.py:\d+ \(_block\) blocks the event loop of pkg: await what"):
             await loops.of("pkg:answer").run(lambda: _block(4.0), 0.5)
 
+    async def test_one_that_blocks_before_its_loop_was_ever_seen_to_turn_is_named_with_the_place(
+        self, loops: PluginLoops, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        loop = loops.of("pkg:answer")
+        monkeypatch.setattr(loop, "_turn", lambda: None)
+        with pytest.raises(TimeIsOver, match=r"test_loops.py:\d+ \(_block\) blocks the event loop of pkg"):
+            await loop.run(lambda: _block(1.0), 0.5)
+
     async def test_those_behind_it_are_told_and_those_of_others_notice_nothing(self, loops: PluginLoops) -> None:
         loop = loops.of("pkg:answer")
         blocking = asyncio.ensure_future(loop.run(lambda: _block(1.0)))

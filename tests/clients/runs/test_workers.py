@@ -87,11 +87,14 @@ def test_a_worker_loads_no_statistics_when_it_starts() -> None:
     assert "temporalio" in loaded and not loaded & {"numpy", "scipy", "optuna", "openai"}
 
 
-def test_the_interval_of_a_score_is_computed_in_the_loop_and_loaded_outside_of_it() -> None:
+def test_the_first_trial_that_ends_loads_statistics_outside_of_the_loop() -> None:
     loaded_by(
-        "import asyncio; from tests.support.imported_modules import Watch, loaded; sys.meta_path.insert(0, Watch())\n"
-        "from store.write.trials import _interval_of\n"
+        "import asyncio; from types import SimpleNamespace; from tests.support.imported_modules import Watch, loaded\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "from store.write.trials import Trials\n"
         "assert not loaded, loaded\n"
-        "low, high = asyncio.run(_interval_of(0.5, [0.25, 0.75, 0.5]))\n"
-        "assert low < 0.5 < high and loaded == {'numpy': 'elsewhere', 'scipy': 'elsewhere'}, loaded"
+        "ended = SimpleNamespace(objective_score=0.5)\n"
+        "try: asyncio.run(Trials(None).record(ended, None, [0.25, 0.75, 0.5]))\n"
+        "except AttributeError as error: assert 'transaction' in str(error), error\n"
+        "assert loaded == {'numpy': 'elsewhere', 'scipy': 'elsewhere'}, loaded"
     )
