@@ -203,7 +203,7 @@ class ReplayedRun(Surroundings):
         state = self._state
         refused = any(one.reason_code is ReasonCode.BUDGET for one in rejections)
         if refused and not candidates:
-            room = TrialsLeft(state.limits.budget, state.spending.counted, state.needs)
+            room = TrialsLeft(state.limits.budget, state.spending.spend, state.needs, state.spending.lost)
             room.take(state.needs.calls)
             state.spending.over = room.over
 

@@ -167,7 +167,7 @@ class RunState:
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
         """Judge a step's proposals, in their order, against everything tried before and against each other."""
-        room = TrialsLeft(self.limits.budget, self.spending.counted, self.needs)
+        room = TrialsLeft(self.limits.budget, self.spending.spend, self.needs, self.spending.lost)
         step = AdmissionStep(self.round + 1, self.open_round.proposals, self.design.replicates, self.extents)
         candidates, rejections = self._admission.admit(proposals, step, room)
         parts = sum(1 for candidate in candidates if candidate.part is not None)

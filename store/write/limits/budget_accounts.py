@@ -80,15 +80,12 @@ async def account_of(connection: Connection, key: LeaseKey, *, again: bool, now:
     )
     assert others is not None
     limits = limits_of(budget)
-    settled = Amount(
-        budget["spent_samples"] + budget["lost_samples"],
-        budget["spent_tokens"] + budget["lost_tokens"],
-        budget["spent_cost"] + budget["lost_cost"],
-    )
+    spent = Amount(budget["spent_samples"], budget["spent_tokens"], budget["spent_cost"])
     if limits:
-        settled += await _unmetered(connection, key.run_id)
+        spent += await _unmetered(connection, key.run_id)
+    settled = spent + Amount(budget["lost_samples"], budget["lost_tokens"], budget["lost_cost"])
     dearest = _dearest(budget, others)
-    calls = settled.samples + others["calls"]
+    calls = spent.samples + others["calls"]
     of_calls = Amount(
         tokens=budget["tokens_of_calls"] + others["tokens_of_calls"], cost=budget["cost_of_calls"] + others["cost_of_calls"]
     )
@@ -176,7 +173,7 @@ async def _unmetered(connection: Connection, run_id: str) -> Amount:
 
 
 def _for_confirmation(wanted: int, calls: int, took: Amount, dearest: Amount | None) -> Amount:
-    """What is kept for the confirmation: its number of calls, at what calls took so far, with a margin."""
+    """What is kept for the confirmation: its number of calls, at what those took that were answered, with a margin."""
     if not wanted or not calls:
         return Amount(samples=wanted)
     return took.times(wanted * CONFIRMATION_MARGIN / calls) + (dearest or NOTHING) + Amount(samples=wanted)
@@ -232,7 +229,7 @@ async def add_to_account(
 ) -> None:
     """Add a closed lease to the run's account and to its team's month, and what it lost to its trial's."""
     spent, lost, dearest = balance.spent, balance.lost, balance.dearest
-    of_calls = spent + lost if trial_id else NOTHING
+    of_calls = spent if trial_id else NOTHING
     await connection.execute(
         """
         UPDATE budgets SET

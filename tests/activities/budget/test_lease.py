@@ -304,6 +304,28 @@ async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun,
     assert (leased.granted.samples, leased.short_of) == (40, None)
 
 
+async def test_what_lost_calls_can_have_taken_is_not_expected_of_the_confirmation(
+    example: ExampleRun, database: Database
+) -> None:
+    example.samples, example.replicates = 40, 1
+    items = [{"input": {"n": n}, "expected": n} for n in range(40)]
+    run = await opened(example, Budget(cost=1.0), dataset={"items": items, "splits": {"validation": 0.5, "test": 0.5}})
+    trial = run.trial()
+    budgets = run.store.budgets
+    for number, balance in enumerate([books(spent=10, cost=0.01), LeaseBalance(lost=Amount(samples=1, cost=0.2))]):
+        ended = LeaseKey(run.run_id, f"shard {number}", 1, fresh_nonce(), trial.candidate.candidate_id, trial.trial_id)
+        await budgets.lease(ended, LeaseBalance(), LeaseRequest(Amount(samples=1), Amount(samples=1)))
+        await budgets.close_lease(ended, balance)
+    key = LeaseKey(run.run_id, "search", 1, fresh_nonce())
+    enough, too_much = (LeaseRequest(Amount(cost=cost), Amount(cost=cost)) for cost in (0.7, 0.76))
+    assert (await budgets.lease(key, LeaseBalance(), enough)).short_of is None
+    assert (await budgets.lease(key, LeaseBalance(), too_much)).short_of == "cost"
+
+
+def books(*, spent: int, cost: float) -> LeaseBalance:
+    return LeaseBalance(spent=Amount(samples=spent, cost=cost), dearest=Amount(cost=cost / spent))
+
+
 @pytest.mark.parametrize(
     ("error", "lost"),
     [

@@ -37,8 +37,8 @@ async def test_only_judge_calls_in_flight_are_repeated(tmp_path: Path) -> None:
         answered = server.stats()["answered"]
         database = await Database.open(stack.database_url)
         source = await answered_run(StoreReader(database), "first")
-        # Far more than is needed: what a killed worker had set aside may be held for some seconds after its attempt has ended.
-        judged = graded(server, dataset={"items": ITEMS, "splits": "none"}, execution=EXECUTION, budget={"cost": 1000})
+        # What the killed worker had set aside is half of it: that is lost, and says nothing of what another trial takes.
+        judged = graded(server, dataset={"items": ITEMS, "splits": "none"}, execution=EXECUTION, budget={"cost": 1})
         spec = source.scored_by(OptimizationRequest.model_validate(judged)).model_dump(mode="json", by_alias=True)
         server.simulate({"latency": {"mean_ms": 400}, "model": "simulated-judge"})
         second = await client.start_workflow("OptimizationWorkflow", spec, id="second", task_queue="optimization")

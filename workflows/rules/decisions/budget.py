@@ -1,7 +1,8 @@
 """What a round may still spend: trials that do not fit are not begun.
 
-Trials and samples are counted exactly, cost and tokens by the average call so far. That no call is made that is not covered
-does not depend on it: what each call can take is set aside before it is made (`activities/budget/lease.py`).
+Trials and samples are counted exactly, cost and tokens by the average call that was answered so far. What lost calls can have
+taken is gone from the budget, but says nothing of the calls to come: it is the most, not what one takes. That no call is made
+that is not covered does not depend on it: what each can take is set aside before it is made (`activities/budget/lease.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ UNCOUNTED = 1e9
 """More trials than any run has; beyond it there is nothing to count."""
 
 CONFIRMATION_TRIALS = 2
+
+NOTHING_LOST = Spend()
+"""No call went without an answer; what one of those can have taken counts against the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,8 @@ def needs_of(request: OptimizationRequest, design: Design, held_back: int) -> Ne
 class TrialsLeft:
     """What is left for the trials of a step; each that is begun takes its share."""
 
-    def __init__(self, budget: Budget, spend: Spend, needs: Needs) -> None:
-        self._limits = list(_limits(budget, spend, needs))
+    def __init__(self, budget: Budget, spend: Spend, needs: Needs, lost: Spend = NOTHING_LOST) -> None:
+        self._limits = list(_limits(budget, spend, needs, lost))
         self.over: StopDecision | None = None
         """Says which budget was short of a trial, once one was."""
 
@@ -109,19 +113,19 @@ class TrialsLeft:
         return True
 
 
-def calls_left(budget: Budget, spend: Spend, needs: Needs) -> int | None:
+def calls_left(budget: Budget, spend: Spend, needs: Needs, lost: Spend = NOTHING_LOST) -> int | None:
     """How many target calls the search may still make, as far as is known; None where nothing bounds them."""
-    return min((limit.fitting_calls() for limit in _limits(budget, spend, needs) if limit.each_call), default=None)
+    return min((limit.fitting_calls() for limit in _limits(budget, spend, needs, lost) if limit.each_call), default=None)
 
 
-def trials_left(budget: Budget, spend: Spend, needs: Needs) -> int | None:
+def trials_left(budget: Budget, spend: Spend, needs: Needs, lost: Spend = NOTHING_LOST) -> int | None:
     """How many trials the search may still begin; None where nothing bounds them."""
-    return min((limit.fitting(0) for limit in _limits(budget, spend, needs) if limit.each_trial), default=None)
+    return min((limit.fitting(0) for limit in _limits(budget, spend, needs, lost) if limit.each_trial), default=None)
 
 
-def exhausted(budget: Budget, spend: Spend, needs: Needs) -> StopDecision | None:
+def exhausted(budget: Budget, spend: Spend, needs: Needs, lost: Spend = NOTHING_LOST) -> StopDecision | None:
     """The decision to stop when not even the smallest trial fits."""
-    return next((limit.over for limit in _limits(budget, spend, needs) if limit.fitting(needs.fewest_calls) < 1), None)
+    return next((limit.over for limit in _limits(budget, spend, needs, lost) if limit.fitting(needs.fewest_calls) < 1), None)
 
 
 def exhausted_by(resource: Resource, budget: Budget, rest: TeamRest | None = None) -> StopDecision:
@@ -165,20 +169,21 @@ class _Limit:
         return replace(self, left=self.left - self.each_trial - self.each_call * calls)
 
 
-def _limits(budget: Budget, spend: Spend, needs: Needs) -> Iterator[_Limit]:
+def _limits(budget: Budget, spend: Spend, needs: Needs, lost: Spend) -> Iterator[_Limit]:
     """Every budget, by count, or by what a call took on average so far."""
     left: float
     if budget.trials:
         left = budget.trials - spend.trials - needs.confirmation_trials
         yield _Limit(left, 1, 0, _over(StopReason.SAMPLE_BUDGET, f"Trial budget exhausted: {budget.trials} trials"))
     if budget.samples and needs.calls:
-        left = budget.samples - spend.samples - needs.confirmation_calls
+        left = budget.samples - spend.samples - lost.samples - needs.confirmation_calls
         yield _Limit(left, 0, 1, exhausted_by("samples", budget))
-    for resource, limit, spent in (("tokens", budget.tokens, spend.tokens), ("cost", budget.cost, spend.cost)):
+    for resource, limit in (("tokens", budget.tokens), ("cost", budget.cost)):
+        spent = getattr(spend, resource)
         stated = getattr(needs.at_most, resource) if needs.at_most else 0
         each = max(_average(spent, spend, needs), stated)
         if limit and each:
-            left = limit - spent - needs.confirmation_calls * each
+            left = limit - spent - getattr(lost, resource) - needs.confirmation_calls * each
             yield _Limit(left, 0, each, exhausted_by(cast("Resource", resource), budget))
 
 

@@ -28,7 +28,7 @@ def ended_by_rules(state: RunState, now: datetime) -> RunEnded | None:
     decision = decide(state.limits, state.facts(now))
     if not decision.should_stop:
         spending, budget = state.spending, state.limits.budget
-        over = spending.over or exhausted(budget, spending.counted, state.needs)
+        over = spending.over or exhausted(budget, spending.spend, state.needs, spending.lost)
         short = spending.exhausted
         found = over if short is None else exhausted_by(short, budget, spending.team_rest)
         if found is None:

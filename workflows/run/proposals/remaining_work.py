@@ -9,11 +9,12 @@ from workflows.run.state import RunState
 
 def prospects_of(state: RunState) -> Prospects:
     """Samples, and what the budgets still cover beside the confirmation."""
-    extents, budget = state.extents, (state.limits.budget, state.spending.counted, state.needs)
+    extents, spending = state.extents, state.spending
+    books = (state.limits.budget, spending.spend, state.needs, spending.lost)
     return Prospects(
         search_samples=extents.search,
         train_samples=extents.train,
         replicates=state.design.replicates,
-        calls_left=calls_left(*budget),
-        trials_left=trials_left(*budget),
+        calls_left=calls_left(*books),
+        trials_left=trials_left(*books),
     )

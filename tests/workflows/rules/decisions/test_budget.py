@@ -15,6 +15,7 @@ from workflows.model.spec.execution import Budget, BudgetChange
 from workflows.rules.decisions.budget import (
     Needs,
     TrialsLeft,
+    calls_left,
     confirmation_fits,
     exhausted,
     exhausted_by,
@@ -147,6 +148,23 @@ def test_where_calls_cannot_be_set_aside_one_by_one_a_trial_is_begun_only_if_it_
     assert affordable_trials(Budget(cost=0.5), Spend(), needs, 9) == 2
     assert affordable_trials(Budget(tokens=49), Spend(), needs, 9) == 0
     assert affordable_trials(Budget(cost=1.0), Spend(trials=1, cost=0.5), needs, 9) == 1
+
+
+def test_what_lost_calls_can_have_taken_is_gone_but_no_sign_of_what_a_call_takes() -> None:
+    books = (Budget(cost=1.0), Spend(samples=10, trials=1, cost=0.006), Needs(10))
+    assert trials_beside(books, lost=0.0) == 165
+    assert trials_beside(books, lost=0.496) == 83
+    assert trials_beside(books, lost=0.99) == 0
+    assert exhausted(*books, lost=Spend(cost=0.99)) is not None
+    assert calls_left(*books, lost=Spend(cost=0.496)) == 830
+    counted = (Budget(samples=30, tokens=100), Spend(samples=10, trials=1), Needs(10))
+    assert exhausted(*counted, lost=Spend(samples=10)) is None
+    assert exhausted(*counted, lost=Spend(samples=11)) is not None
+
+
+def trials_beside(books: tuple[Budget, Spend, Needs], lost: float) -> int:
+    room = TrialsLeft(*books, lost=Spend(cost=lost))
+    return sum(room.take(10) for _ in range(200))
 
 
 @given(budgets, spends, calls, st.lists(st.integers(0, 40), max_size=60))
