@@ -40,6 +40,7 @@ SLOW_FIXTURES = {"stack", "unserved_stack", "mortal_postgres", "redis", "moto", 
 
 pytest_plugins = (
     "pytester",
+    "tests.support.memory_folder",
     "tests.support.postgres",
     "tests.support.counted",
     "tests.support.model_client",
