@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - only a folder in it that nobody else can read is used
+MEMORY = Path("/dev/shm")
 ENOUGH_BYTES = 6 * 1024**3
 """Many times what a run of all tests has in files at once."""
 
