@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+from clients.demo.model_server import simulated_model
 from tests.support.command_bench import Bench
+from tests.support.engines import Engines
+from tests.support.rewriting_runs import REFLECTOR, spec
 
 ESCAPE = "\x1b[31m"
 
@@ -111,3 +115,32 @@ def test_where_a_scorer_raised_is_told_and_once_it_is_mended_no_answer_is_paid_a
     refused = bench.ratchet("rescore", retried["run_id"], "--spec", "spec.yaml")
     assert refused.returncode == 2
     assert f"seed: differs from that of {retried['run_id']}" in refused.stderr
+
+
+async def test_what_proposers_were_asked_and_answered_is_shown_with_what_was_rejected(engines: Engines, bench: Bench) -> None:
+    short = {"prompt": {"value": "Sort the ticket.", "change": "text", "max_length": 120}, "manners": "Be polite."}
+    async with simulated_model() as server:
+        proposer = {"kind": "model", "model": REFLECTOR, "base_url": server.base_url, "repairs": 0}
+        optimizer = {"name": "refine", "proposer": proposer, "candidates_per_round": 2}
+        request = spec(server.base_url, configuration=short, optimizer=optimizer, stop={"max_rounds": 3})
+        await engines.run(request, run_id="asked-for")
+    bench.servers = {"TEMPORAL_ADDRESS": engines.addresses.temporal_address, "DATABASE_URL": engines.addresses.database_url}
+
+    facts = await asyncio.to_thread(bench.facts, "answers", "asked-for", "--proposals")
+    rejected = {(one["rejection"]["round"], one["rejection"]["proposed_index"]) for one in facts["rejections"]}
+    kept = [place for place in facts["proposals"] if place["candidate_ids"]]
+    assert kept and rejected, "the run shall have candidates that were let in, and others that were not"
+    assert facts["total"] == len(facts["proposals"])
+    assert {(place["round"], index) for place in facts["proposals"] for index in place["rejected"]} == rejected
+    assert all("Sort the ticket." in json.dumps(place["calls"]) for place in facts["proposals"] if place["round"] == 1)
+
+    shown = await asyncio.to_thread(bench.ratchet, "answers", "asked-for", "--proposals")
+    assert f"asked-for: {facts['total']} requests for new values" in shown.stdout
+    assert "<new_value>" in shown.stdout
+    assert shown.stdout.count(" was rejected: ") == len(rejected)
+    first = await asyncio.to_thread(bench.facts, "answers", "asked-for", "--proposals", "--round", "1", "--limit", "1")
+    assert [(place["round"], place["index"]) for place in first["proposals"]] == [(1, 0)]
+    [candidate, *_] = kept[0]["candidate_ids"]
+    own = await asyncio.to_thread(bench.facts, "answers", f"asked-for/{candidate}", "--proposals")
+    assert [place["candidate_ids"] for place in own["proposals"]] == [kept[0]["candidate_ids"]]
+    assert own["rejections"] == []
