@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import marshal
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Final
 
 from pydantic import Field
 
+from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import Payload
 from store.connection import Connection, Database
 from store.read.samples.sample_pairs import (
@@ -22,6 +27,8 @@ from store.read.samples.sample_pairs import (
 )
 from workflows.model.spec.judgement import Evidence, Judged, JudgementSpec
 from workflows.rules.decisions.verdicts import judge
+
+MOST_VERDICTS: Final = 64
 
 
 class ComparedTrial(Payload):
@@ -125,6 +132,16 @@ class Contrast:
             clusters=[pair.other.cluster for pair in pairs],
         )
 
+    def key(self) -> bytes:
+        """The same for all that the verdict is found from."""
+        samples = [
+            (pair.one.mean, pair.other.mean, pair.one.weight, pair.one.singles, pair.other.singles, pair.other.cluster)
+            for pair in self.pairs
+        ]
+        of = (self.candidate.direction.value, self.candidate.seed, self.baseline.candidate_id)
+        # Without references: those tell apart what is equal.
+        return blake2b(marshal.dumps((canonical_json(self.candidate.judgement), of, samples), 2), digest_size=16).digest()
+
     @property
     def spec(self) -> JudgementSpec:
         return JudgementSpec.model_validate(self.candidate.judgement)
@@ -145,6 +162,28 @@ async def _contrast(connection: Connection, baseline: MeasuredTrial, candidate: 
     return Contrast(baseline, candidate, pairs, told)
 
 
+class KeptVerdicts:
+    """The verdicts asked for last: one who turns the pages of a comparison waits for its statistics once."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Judged | None] = OrderedDict()
+        self._choosing = threading.Lock()
+
+    def of(self, contrast: Contrast) -> Judged | None:
+        """The verdict on what was read. For any thread."""
+        key = contrast.key()
+        with self._choosing:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        found = contrast.judged()
+        with self._choosing:
+            self._known[key] = found
+            if len(self._known) > MOST_VERDICTS:
+                self._known.popitem(last=False)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class ReadComparison:
     """A comparison as it was read, with some of its samples in full."""
@@ -157,14 +196,14 @@ class ReadComparison:
     before: dict[str, list[dict[str, Any]]]
     after: dict[str, list[dict[str, Any]]]
 
-    def told(self, *, judged: bool) -> Comparison:
-        """The comparison in full. With its verdict this takes long: call it in a thread, and hold nothing meanwhile."""
+    def told(self, verdicts: KeptVerdicts | None) -> Comparison:
+        """The comparison in full. Finding its verdict takes long: call it in a thread, and hold nothing meanwhile."""
         found = self.contrast
         return Comparison(
             baseline=_side(found.baseline),
             candidate=_side(found.candidate),
             counts=counted(found.pairs),
-            judged=found.judged() if judged else None,
+            judged=None if verdicts is None else verdicts.of(found),
             turns=tuple(pair.turn for pair in found.pairs),
             total=self.wanted,
             items=tuple(
@@ -224,6 +263,7 @@ class ComparisonReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._verdicts = KeptVerdicts()
 
     async def load(
         self,
@@ -240,7 +280,7 @@ class ComparisonReader:
             if one is None or other is None:
                 return None
             found = await read_comparison(connection, one, other, only=only, offset=offset, limit=limit)
-        return await asyncio.to_thread(found.told, judged=limit > 0)
+        return await asyncio.to_thread(found.told, self._verdicts if limit > 0 else None)
 
     async def contrast(
         self, baseline: tuple[str, str, str | None], candidate: tuple[str, str, str | None], *, named: int
