@@ -20,7 +20,7 @@ from activities.endpoints.chat_models import ChatAnswer, ChatModels
 from activities.endpoints.embeddings import embed
 from activities.endpoints.endpoint_policy import NO_KEY, NotListed
 from activities.endpoints.gate import Gates
-from activities.endpoints.providers.bedrock_converse import request_of as bedrock_request
+from activities.endpoints.providers.converse_content import request_of as bedrock_request
 from activities.endpoints.retry_policy import Patience
 from activities.preparing import extras
 from activities.settings import MODEL_URLS
