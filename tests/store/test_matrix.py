@@ -10,7 +10,8 @@ import pytest
 from ratchet._encryption import EncryptionKeys
 from store.connection import Database
 from store.read.reader import StoreReader
-from store.read.samples.matrix import MatrixFilter, NoSample, UnknownColumn
+from store.read.samples.matrix import MatrixFilter, NoSample
+from store.read.samples.matrix_columns import UnknownColumn
 from store.read.samples.matrix_rows import Matrix
 from store.read.samples.measured_samples import MeasuredSamples
 from store.write.repositories import Store

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from store.connection import Connection, Database
 from store.encrypted_contents import contents_of, shortened
 from store.read.samples.excerpts import LONGEST_EXCERPT, excerpt_column, excerpt_of
+from store.read.samples.matrix_columns import Columns, DrawnSuite, UnknownColumn, read_columns
 from store.read.samples.matrix_rows import (
     CandidateAnswers,
     Matrix,
@@ -30,12 +31,9 @@ from store.read.samples.matrix_rows import (
 from store.read.samples.sample_pairs import answers_of, inputs_of, measured_trial
 from store.read.samples.search_patterns import patterns_of
 from store.read.samples.slices import values_of
-from workflows.model.trial import SEARCHING, Purpose, Split
+from workflows.model.trial import Split
 from workflows.rules.scoring.slices import LONGEST_VALUE, TAGS, label, positions_by_value
 from workflows.rules.scoring.tally import HAS_FAILED, PASSES
-
-MOST_CANDIDATES: Final = 20
-"""Beside each other."""
 
 Kept = Literal["fixed", "broken", "failed", "disagree"]
 """Samples that the first candidate failed and another passes; the other way round; where an answer failed; that some
@@ -51,24 +49,6 @@ _HAS_TAG: Final = f"""($13::text IS NULL OR EXISTS (
     WHERE CASE WHEN length(tag) <= {LONGEST_VALUE} THEN tag ELSE left(tag, {LONGEST_VALUE - 1}) || '…' END = $13
 ))"""
 """By its label, as slices are named."""
-_BEST_FIRST: Final = """
-    SELECT t.candidate_id FROM trials t JOIN runs r USING (run_id)
-    WHERE t.run_id = $1 AND t.purpose = ANY($2) AND t.status <> 'running' AND t.part = ''
-    ORDER BY (t.candidate_id = r.baseline_candidate_id) DESC NULLS LAST, (t.candidate_id = r.best_candidate_id) DESC NULLS LAST,
-             CASE r.direction WHEN 'minimize' THEN -t.score ELSE t.score END DESC NULLS LAST, t.round, t.index
-    LIMIT $3
-"""
-_COLUMNS: Final = """
-    SELECT given.place, t.candidate_id, t.purpose, t.status, t.round, t.index, t.score AS objective_score, t.config_hash,
-           t.first_replicate, t.replicates, t.split, t.run_id AS optimization_id, suite.target,
-           coalesce(t.candidate_id = r.baseline_candidate_id, false) AS is_baseline,
-           coalesce(t.candidate_id = r.best_candidate_id, false) AS is_best
-    FROM unnest($1::text[], $3::text[]) WITH ORDINALITY AS given (run_id, candidate_id, place)
-    JOIN trials t ON t.run_id = given.run_id AND t.candidate_id = given.candidate_id AND t.purpose = ANY($2) AND t.part = ''
-    JOIN suites suite ON suite.run_id = t.run_id AND suite.split = t.split
-    JOIN runs r ON r.run_id = t.run_id
-    ORDER BY given.place
-"""
 _OLD_STATES: Final = f"""
     SELECT array_agg(state ORDER BY position) FROM (
         SELECT drawn.position,
@@ -103,16 +83,6 @@ _PARAMETERS: Final = 13
 """Of the page's statement; behind them come states and means of columns of other runs."""
 
 
-class UnknownColumn(ValueError):
-    """A candidate has no trial there."""
-
-    def __init__(self, candidate_id: str, run_id: str | None = None) -> None:
-        super().__init__(candidate_id)
-        self.candidate_id = candidate_id
-        self.run_id = run_id
-        """Of a column of another run."""
-
-
 class NoSample(ValueError):
     """The split has no sample there."""
 
@@ -128,32 +98,6 @@ class MatrixFilter:
     slice: str | None = None
     """A tag, or `input.language=de`, of the field."""
     search: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Suite:
-    split: str
-    dataset_id: str
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    suite: _Suite
-    purposes: list[str]
-    shown: list[MatrixColumn]
-    config_hashes: list[str]
-    first_replicates: list[int] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
-
-    @property
-    def run_ids(self) -> list[str]:
-        """Whose columns they are."""
-        return [column.optimization_id for column in self.shown]
-
-    @property
-    def candidate_ids(self) -> list[str]:
-        return [column.candidate_id for column in self.shown]
 
 
 class MatrixReader:
@@ -180,7 +124,7 @@ class MatrixReader:
         None when there is no such run. Raises UnknownColumn.
         """
         async with self._database.snapshot() as connection:
-            columns = await _columns(connection, run_id, candidates, others, confirmation=confirmation)
+            columns = await read_columns(connection, run_id, candidates, others, confirmation=confirmation)
             if columns is None:
                 return None
             searched: Searched = "ids" if contents_of(connection).encrypts else "contents"
@@ -211,7 +155,7 @@ class MatrixReader:
         Raises UnknownColumn and NoSample.
         """
         async with self._database.snapshot() as connection:
-            columns = await _columns(connection, run_id, candidates, others, confirmation=confirmation)
+            columns = await read_columns(connection, run_id, candidates, others, confirmation=confirmation)
             if columns is None:
                 return None
             drawn = await connection.fetchrow(
@@ -242,51 +186,10 @@ class MatrixReader:
             return MatrixAnswers(position=position, weight=drawn["weight"], candidates=tuple(given), **sample)
 
 
-async def _columns(
-    connection: Connection,
-    run_id: str,
-    candidates: Sequence[str] | None,
-    others: Sequence[tuple[str, str]],
-    *,
-    confirmation: bool,
-) -> _Columns | None:
-    searched = await connection.fetchval("SELECT search_split FROM runs WHERE run_id = $1", run_id)
-    if searched is None:
-        return None
-    purposes = [Purpose.CONFIRMATION.value] if confirmation else sorted(purpose.value for purpose in SEARCHING)
-    if candidates is None:
-        best = await connection.fetch(_BEST_FIRST, run_id, purposes, max(1, MOST_CANDIDATES - len(others)))
-        names = [row["candidate_id"] for row in best]
-    else:
-        names = list(dict.fromkeys(candidates))
-    wanted = list(dict.fromkeys([*((run_id, name) for name in names), *others]))
-    rows = await connection.fetch(_COLUMNS, [whose for whose, _ in wanted], purposes, [name for _, name in wanted])
-    known = {(row["optimization_id"], row["candidate_id"]) for row in rows}
-    for whose, name in wanted:
-        if (whose, name) not in known:
-            raise UnknownColumn(name, None if whose == run_id else whose)
-    own = [row["split"] for row in rows if row["optimization_id"] == run_id]
-    split = own[0] if own else Split.TEST.value if confirmation else searched
-    suite = await connection.fetchrow(
-        "SELECT split, dataset_id, samples FROM suites WHERE run_id = $1 AND split = $2", run_id, split
-    )
-    if suite is None:
-        return _Columns(_Suite(split, "", 0), purposes, [], [])
-    told = MatrixColumn.model_fields
-    return _Columns(
-        _Suite(**suite),
-        purposes,
-        [MatrixColumn(**{name: row[name] for name in told}) for row in rows],
-        [row["config_hash"] for row in rows],
-        [row["first_replicate"] for row in rows],
-        [row["target"] for row in rows],
-    )
-
-
 async def _filtered(
     connection: Connection,
     run_id: str,
-    columns: _Columns,
+    columns: Columns,
     wanted: MatrixFilter,
     searched: Searched,
     after: int,
@@ -315,7 +218,7 @@ def _name_of(column: MatrixColumn, run_id: str) -> str:
     return column.candidate_id if column.optimization_id == run_id else f"{column.optimization_id}/{column.candidate_id}"
 
 
-async def _kept_of_others(connection: Connection, run_id: str, columns: _Columns) -> dict[int, tuple[list[Any], list[Any]]]:
+async def _kept_of_others(connection: Connection, run_id: str, columns: Columns) -> dict[int, tuple[list[Any], list[Any]]]:
     """By place, states and means of columns of other runs, in the order of these samples; where the contents of a sample are
     the same, it is the same. Nothing is joined, which takes time that nobody can foresee."""
     places = [place for place, whose in enumerate(columns.run_ids) if whose != run_id]
@@ -405,7 +308,7 @@ def _any(conditions: Any) -> str:
     return f"({' OR '.join(conditions) or 'false'})"
 
 
-async def _in_slice(connection: Connection, run_id: str, suite: _Suite, wanted: MatrixFilter) -> list[bool] | None:
+async def _in_slice(connection: Connection, run_id: str, suite: DrawnSuite, wanted: MatrixFilter) -> list[bool] | None:
     """For every sample of the split, whether it is in the slice; None where none is asked for, or a tag, which SQL looks up."""
     if wanted.slice is None or wanted.field == TAGS:
         return None
@@ -418,7 +321,7 @@ async def _in_slice(connection: Connection, run_id: str, suite: _Suite, wanted: 
     return flags
 
 
-async def _rows(connection: Connection, run_id: str, columns: _Columns, found: list[Any]) -> tuple[MatrixRow, ...]:
+async def _rows(connection: Connection, run_id: str, columns: Columns, found: list[Any]) -> tuple[MatrixRow, ...]:
     """The samples of a page with the beginnings of their contents and answers."""
     hashes = [row["item_hash"] for row in found]
     samples = {

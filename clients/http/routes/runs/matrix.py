@@ -14,7 +14,8 @@ from clients.http.errors import Refused, responses
 from clients.http.missing_run import why_unknown
 from clients.http.routes.runs.trials import QueriedCandidate, SliceField
 from clients.reports.comparisons.side_by_side import Incomparable, UnknownEntrant, named_entrant
-from store.read.samples.matrix import MOST_CANDIDATES, Kept, MatrixFilter, NoSample, UnknownColumn
+from store.read.samples.matrix import Kept, MatrixFilter, NoSample
+from store.read.samples.matrix_columns import MOST_CANDIDATES, UnknownColumn
 from store.read.samples.matrix_rows import Matrix, MatrixAnswers
 
 router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}/matrix", tags=["trials"])
