@@ -49,6 +49,7 @@ async def measure(quick: bool) -> list[Figure]:
             async with serving(servers) as server:
                 figures = await latency(server, database, live)
                 figures += await slow_readers(server, database, heavy)
+                figures += await beside_matrices(server, database, live)
                 figures += await beside_comparisons(server, database, live // 2, samples)
                 figures += await replay(server, database, replayed)
         finally:
@@ -98,8 +99,15 @@ async def serving(servers: BenchServers) -> AsyncIterator[Server]:
 @asynccontextmanager
 async def readers(server: Server, after: int, count: int) -> AsyncIterator[asyncio.subprocess.Process]:
     """Streams that are open and wait, in a process of their own."""
+    async with beside("benchmarks.event_readers", server, server.path(after), count) as process:
+        yield process
+
+
+@asynccontextmanager
+async def beside(module: str, server: Server, path: str, count: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Readers in a process of their own, once all of them are there."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.event_readers", server.url, server.path(after), str(count),
+        sys.executable, "-m", module, server.url, path, str(count),
         cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**28,
     )  # fmt: skip
     assert process.stdout is not None
@@ -188,6 +196,30 @@ async def slow_readers(server: Server, database: Database, count: int) -> list[F
     return [
         Figure(f"memory per reader that is stuck while {megabytes:.0f} MB pass it", grown / SLOW_READERS, 160.0, "kB"),
         Figure(f"stored to shown beside {SLOW_READERS} stuck readers, p99", quantile(sorted(waits), 0.99) * 1000, 250.0, "ms"),
+    ]
+
+
+async def beside_matrices(server: Server, database: Database, count: int) -> list[Figure]:
+    """A thousand readers that have the matrix of the run open, and look again as its trials end."""
+    stored: dict[int, float] = {}
+    matrix = f"/v1/private/optimizations/{LARGE}/matrix"
+    async with (
+        readers(server, await newest_event(database), READERS) as process,
+        beside("benchmarks.matrix_readers", server, matrix, READERS) as looking,
+    ):
+        for number in range(count):
+            event, moment = await note(database, f"matrix/{number}")
+            stored[event] = moment
+            await asyncio.sleep(SECONDS_BETWEEN)
+        looks = sorted((await told_by(looking))["took"])
+        await asyncio.sleep(1)
+        told = await told_by(process)
+    waits = sorted(shown - stored[int(event)] for event, moments in told["had"].items() for shown in moments)
+    what = f"{READERS:,} readers have the matrix open"
+    return [
+        Figure(f"stored to shown while {what}, p99", quantile(waits, 0.99) * 1000, 250.0, "ms"),
+        Figure("what a look at the matrix takes meanwhile, p95", quantile(looks, 0.95) * 1000, None, "ms"),
+        Figure("looks at the matrix meanwhile, a second", len(looks) / (count * SECONDS_BETWEEN)),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
@@ -11,6 +12,7 @@ from clients.http.encoded_slashes import SEGMENT
 from clients.http.feed import Feed
 from clients.http.override_store import PromptSource
 from clients.http.routes.runs.open_runs import OpenRuns
+from clients.http.shared_looks import SharedLooks
 from clients.http.spec_contents import SpecReader
 from clients.runs.service.servers import Servers
 from store.connection import Database
@@ -60,7 +62,9 @@ class Backend:
     prompts: PromptSource = field(default_factory=PromptSource)
     specs: SpecReader = field(default_factory=SpecReader)
 
-    @property
+    looks: SharedLooks = field(default_factory=SharedLooks)
+
+    @cached_property
     def reader(self) -> StoreReader:
         return StoreReader(self.database)
 

@@ -261,7 +261,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
   function news() {
     samplesPlace.hidden = !run.trials.some((trial) => trial.purpose === "confirmation");
     const now = run.trials.filter((trial) => trial.status !== "running").length;
-    if (measured && now !== measured) looking ||= setTimeout(() => ((looking = 0), load()), NEWS);
+    if (measured && now !== measured) looking ||= setTimeout(() => ((looking = 0), load()), NEWS * (1 + Math.random())); // a thousand pages shall not ask at once
     measured = now;
   }
 

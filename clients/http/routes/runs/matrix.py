@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
 from clients.http.backend import NO_CONTROLS, Backend, RunId, Served
-from clients.http.encoded_answers import encoded
+from clients.http.encoded_answers import answer_of, encoded, in_thread
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import why_unknown
 from clients.http.routes.runs.trials import QueriedCandidate, SliceField
@@ -37,6 +37,7 @@ Position = Annotated[int, Query(ge=0, le=2**31 - 1, description="The sample's pl
 @router.get("", operation_id="getMatrix", responses=responses(404, 409), response_model=Matrix)
 async def get_matrix(
     run_id: RunId,
+    request: Request,
     backend: Served,
     candidate: Annotated[
         list[QueriedCandidate] | None,
@@ -90,22 +91,27 @@ async def get_matrix(
 ) -> Response:
     """Samples by candidates, page by page: what each scored, whether it passes, and how the answer begins."""
     wanted = MatrixFilter(only, by, field, slice, search)
-    try:
-        found = await backend.reader.matrix.page(
-            run_id,
-            candidate,
-            others=await _others(backend, candidate, other),
-            confirmation=confirmation,
-            wanted=wanted,
-            after=after,
-            skip=skip,
-            limit=limit,
-        )
-    except UnknownColumn as error:
-        raise _no_column(run_id, error) from None
-    if found is None:
-        raise await why_unknown(backend, run_id)
-    return await encoded(lambda: found.model_dump_json(by_alias=True))
+
+    async def look() -> bytes:
+        try:
+            found = await backend.reader.matrix.page(
+                run_id,
+                candidate,
+                others=await _others(backend, candidate, other),
+                confirmation=confirmation,
+                wanted=wanted,
+                after=after,
+                skip=skip,
+                limit=limit,
+            )
+        except UnknownColumn as error:
+            raise _no_column(run_id, error) from None
+        if found is None:
+            raise await why_unknown(backend, run_id)
+        return await in_thread(lambda: found.model_dump_json(by_alias=True))
+
+    # The entrance has let in everybody who comes this far, and shows all of them the same.
+    return answer_of(await backend.looks.answer(f"{run_id}?{request.url.query}", look))
 
 
 @router.get("/answers", operation_id="listMatrixAnswers", responses=responses(404, 409), response_model=MatrixAnswers)
