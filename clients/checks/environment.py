@@ -50,6 +50,7 @@ READ_BY_LIBRARIES: Final = (
     ),
     Variable("AWS_ACCESS_KEY_ID", "prompts", "", "Credentials for S3, for datasets and prompts."),
     Variable("AWS_SECRET_ACCESS_KEY", "prompts", "", "Credentials for S3, for datasets and prompts."),
+    Variable("AWS_SESSION_TOKEN", "prompts", "", "Belongs to credentials that are good for a while."),
     Variable("AWS_ENDPOINT_URL", "prompts", "AWS", "Address of an S3-compatible store, for datasets and prompts."),
 )
 

@@ -54,7 +54,9 @@ def _is_asked(service: Node) -> bool:
 
 
 def _environment(service: Node) -> dict[str, str]:
-    return {name: str(value) for name, value in (service.get("environment") or {}).items()}
+    """What a service is given. Without a value it is what the env file has, and nothing at all where that has none."""
+    given = service.get("environment") or {}
+    return {name: f"${{{name}:-}}" if value is None else str(value) for name, value in given.items()}
 
 
 def schema(files: Files) -> list[str]:
