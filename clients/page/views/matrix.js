@@ -5,6 +5,7 @@ import { TURNS } from "../detail/samples.js";
 import { h, replace, say } from "../dom.js";
 import { score, whole } from "../format.js";
 import { marksBar } from "../marks/bar.js";
+import { marksOfRun } from "../marks/of_run.js";
 import { linkTo } from "../router.js";
 import { ask } from "./dialogs.js";
 import { answerDialog } from "./matrix_answer.js";
@@ -31,6 +32,14 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     const number = run.trial(candidate)?.number;
     return candidate === run.detail.baseline_candidate_id ? "Baseline" : number ? `#${number} ${candidate}` : candidate;
   };
+  const ofOthers = new Map();
+  /** What people said of a run, of another one once its answers are opened. */
+  function marksIn(id) {
+    if (id === run.id) return marks;
+    if (!ofOthers.has(id)) ofOthers.set(id, marksOfRun({ id }, api));
+    ofOthers.get(id).read();
+    return ofOthers.get(id);
+  }
   const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
 
   const search = h("input", { id: "matrix-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "id, input or expected", oninput: typed, onkeydown: searchKey });
@@ -212,7 +221,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
       link: (one) => linkTo(["runs", columnOf(one).optimization_id, "candidates", columnOf(one).candidate_id]),
       ask: (at, candidates, signal) => api.get(`${api.ofRun(run.id, "matrix", "answers")}?${new URLSearchParams([["position", at], ...candidates.map((one) => [columnOf(one).optimization_id === run.id ? "candidate" : "other", one]), ...(options.get("samples") === "confirmation" ? [["confirmation", "true"]] : [])])}`, { signal }),
       sent: (one, item, replicate, signal) => api.get(api.ofRun(columnOf(one).optimization_id, "trials", columnOf(one).candidate_id, "sent"), { query: { sample: item, replicate, purpose: options.get("samples") === "confirmation" ? "confirmation" : null }, signal }),
-      marksOf: (one, item, replicate) => (columnOf(one).optimization_id === run.id ? marksBar(marks, { candidate_id: one, item_id: item, replicate }, `the answer of ${one} to ${item}`) : null),
+      marksOf: (one, item, replicate) => marksBar(marksIn(columnOf(one).optimization_id), { candidate_id: columnOf(one).candidate_id, item_id: item, replicate }, `the answer of ${one} to ${item}`),
       step: (down, right) => {
         grid.go(grid.active.row + down, grid.active.column + right);
         const row = pages.row(grid.active.row);

@@ -87,8 +87,16 @@ async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_ope
     await expect(dialog.get_by_role("heading", name=f"of {other_words}").last).to_be_visible()
     await dialog.get_by_text("What was sent").last.click()
     await expect(dialog).to_contain_text("It was asked by code")
+    marks = dialog.get_by_role("group", name=f"Marks of the answer of {other_words}/")
+    await marks.get_by_role("button", name="Pin").click()
+    await expect(marks.get_by_role("button", name="Pinned")).to_be_visible()
+    [pinned] = (await http.get(f"/optimizations/{other_words}/marks")).raise_for_status().json()["items"]
+    assert pinned["candidate_id"] and pinned["item_id"] in await heading.inner_text()
+    assert "pin" not in [one["kind"] for one in (await http.get(f"/optimizations/{words}/marks")).json()["items"]]
     await keep_picture(page, "matrix-runs-answer")
     assert await accessible(page) == []
+    await marks.get_by_role("button", name="Pinned").click()
+    await expect(marks.get_by_role("button", name="Pin", exact=True)).to_be_visible()
     await page.keyboard.press("Escape")
     await keep_picture(page, "matrix-runs")
 
