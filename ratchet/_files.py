@@ -18,6 +18,9 @@ PDF: Final = "application/pdf"
 TEXT: Final = "text/plain"
 
 
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+
+
 @dataclass(frozen=True, slots=True)
 class FileReference:
     """A file by its content."""
@@ -67,15 +70,15 @@ def names_a_file(value: Any) -> bool:
 
 def references_in(value: Any) -> Iterator[FileReference]:
     """Find the files that a value names, in their order."""
+    if type(value) in _SCALARS:  # most values, of each answer: asking what else they might be takes longer
+        return
     reference = FileReference.of(value)
     if reference is not None:
         yield reference
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from references_in(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from references_in(part)
+    elif isinstance(value, list | tuple | Mapping):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            if type(part) not in _SCALARS:
+                yield from references_in(part)
 
 
 def with_files(value: Any, put: Callable[[FileReference], Any]) -> Any:
