@@ -82,6 +82,7 @@ class OutcomeBatches:
             self._flush.add_done_callback(self._flushed)
 
     async def _commit_all(self) -> None:
+        await asyncio.sleep(0)  # what comes in the same moment goes along
         while self._ready:
             batch, waiting = self._taken()
             try:
