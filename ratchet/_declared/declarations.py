@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, Unpack
 
 from ratchet._declared.declared_bodies import Body
+from ratchet._declared.spec_keywords import DeclaredFields
 from ratchet._declared.use_cases import SUCCESS, UseCase, constant, dashed, is_factor, value_of
 from ratchet.errors import SpecError
 
@@ -251,7 +252,7 @@ def measure(
     time_budget: float | str | timedelta = 0,
     token_budget: int = 0,
     cost_budget: float = 0,
-    **spec: Any,
+    **spec: Unpack[DeclaredFields],
 ) -> Callable[[F], F]:
     """Declare that a use case is measured as it is: what it reaches is its baseline, with which later ones are compared.
 
@@ -286,7 +287,7 @@ def explore(
     time_budget: float | str | timedelta = 0,
     token_budget: int = 0,
     cost_budget: float = 0,
-    **spec: Any,
+    **spec: Unpack[DeclaredFields],
 ) -> Callable[[F], F]:
     """Declare that configurations of a use case are measured side by side: those that are listed, and every combination of
     `factors`, such as `{"model": ["a", "b"], "temperature": [0, 1]}`."""
@@ -326,7 +327,7 @@ def optimize(
     experiment_id: str = "",
     data: Any = None,
     baseline: str | Path | None = None,
-    **spec: Any,
+    **spec: Unpack[DeclaredFields],
 ) -> Callable[[F], F]:
     """Declare that a treatment factor of a use case is optimized, or several, while all other factors stay as they are.
 

@@ -269,3 +269,12 @@ def copy_of(function: Any) -> Any:
     copied = type(function)(function.__code__, function.__globals__, function.__name__)
     copied.__annotations__ = function.__annotations__
     return copied
+
+
+def test_a_keyword_that_a_spec_does_not_have_is_told_by_type_checkers_and_by_the_check() -> None:
+    """What mypy would not tell made one of these comments one too many, and `make lint` fail."""
+    wrong = experiment.measure(use_case=Counter, data=ROWS, budjet={"cost": 1})(lambda use_case: "yes")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="budjet"):
+        content(wrong)
+    with pytest.raises(AttributeError, match="no attribute 'optimise'"):
+        experiment.optimise  # type: ignore[attr-defined]  # noqa: B018
