@@ -154,11 +154,19 @@ def test_explorations_are_listed_or_every_combination_of_factors() -> None:
 
     assert content(look_around)["optimizer"]["configurations"] == [
         {"k": 7},
-        {"unit": "m", "k": 1},
         {"unit": "m", "k": 2},
         {"unit": "km", "k": 1},
         {"unit": "km", "k": 2},
-    ]
+    ], "the counter as it is is measured anyway, and a spec that lists it would be refused"
+
+
+def test_an_exploration_of_nothing_else_than_what_is_there_is_refused() -> None:
+    @experiment.explore(use_case=Counter, data=ROWS, factors={"unit": ["m"]})
+    def look_around(use_case: Counter, sample: Sample) -> str:
+        return ""
+
+    with pytest.raises(ratchet.SpecError, match="factors: give counter the values that it has already; add others"):
+        content(look_around)
 
 
 def test_a_function_is_given_what_its_parameters_are_for() -> None:
