@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 import re
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Literal
@@ -32,8 +34,17 @@ MOST_BYTES = 20 * 1024 * 1024
 """A log file is turned over at this size; three old ones are kept."""
 
 
-def configure_logs(*, file: Path | None = None, form: Literal["json", "text"] = "json", level: str = "INFO") -> None:
-    """Send everything this process logs to a file, or to stderr when none is given."""
+def configure_logs(
+    *,
+    file: Path | None = None,
+    form: Literal["json", "text"] = "json",
+    level: str = "INFO",
+    making: Callable[[], None] | None = None,
+) -> None:
+    """Send everything this process logs to a file, or to stderr when none is given.
+
+    With `making`, which makes its folder, the file is opened when there is something to log, and not before.
+    """
     workflow.logger.workflow_info_on_message = False
     activity.logger.activity_info_on_message = False
     shared: list[Processor] = [
@@ -60,8 +71,9 @@ def configure_logs(*, file: Path | None = None, form: Literal["json", "text"] = 
     )
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handler = _PrivateFile(file, maxBytes=MOST_BYTES, backupCount=3, encoding="utf-8")
+        if making is None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        handler = _PrivateFile(file, making)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -73,7 +85,20 @@ def configure_logs(*, file: Path | None = None, form: Literal["json", "text"] = 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
     """A log that only its owner reads: samples, prompts and tracebacks are in it."""
 
+    def __init__(self, file: Path, making: Callable[[], None] | None) -> None:
+        self._making = making
+        super().__init__(file, maxBytes=MOST_BYTES, backupCount=3, encoding="utf-8", delay=making is not None)
+
     def _open(self) -> TextIOWrapper:
+        if self._making is None:
+            return self._opened()
+        try:
+            self._making()
+            return self._opened()
+        except OSError:  # a place that cannot be written; nothing we log is worth failing for
+            return open(os.devnull, "w", encoding="utf-8")
+
+    def _opened(self) -> TextIOWrapper:
         opened = open_private(Path(self.baseFilename), self.mode, encoding=self.encoding, errors=self.errors)
         assert isinstance(opened, TextIOWrapper)
         return opened

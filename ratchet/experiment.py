@@ -137,13 +137,15 @@ def experiment_from_input(told: Mapping[str, Any]) -> ExperimentContext:
     return ExperimentContext(**{name: value for name, value in told.items() if name in known})
 
 
-def __getattr__(name: str) -> Any:
-    """Return what experiments are declared with, which is loaded when it is asked for."""
-    if name in _DECLARATIONS:
-        return getattr(import_module("ratchet._declared.declarations"), name)
-    if name in _BODIES:
-        return getattr(import_module("ratchet._declared.declared_bodies"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker shall tell a misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """Return what experiments are declared with, which is loaded when it is asked for."""
+        if name in _DECLARATIONS:
+            return getattr(import_module("ratchet._declared.declarations"), name)
+        if name in _BODIES:
+            return getattr(import_module("ratchet._declared.declared_bodies"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

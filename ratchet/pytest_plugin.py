@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterator
@@ -127,6 +128,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     experiments = sorted((item for item in items if isinstance(item, ExperimentItem)), key=lambda item: ORDER.index(item.kind))
     for place, item in zip(places, experiments, strict=True):
         items[place] = item
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Tell in full what `passes` and `not_worse` found wrong: an assertion's own line is cut, and names hardly a sample."""
+    made: Any = yield
+    report = made.get_result()
+    if call.excinfo is None or not report.failed or not hasattr(report.longrepr, "addsection"):
+        return
+    for told in _found_wrong(call.excinfo.tb):
+        report.longrepr.addsection("ratchet", told)
+
+
+def _found_wrong(traceback: types.TracebackType | None) -> list[str]:
+    """What assertions looked at, which pytest keeps beside a test's own variables."""
+    testing = sys.modules.get("ratchet.testing")
+    if testing is None:
+        return []
+    found: dict[int, Any] = {}
+    while traceback is not None:
+        seen = traceback.tb_frame.f_locals.values()
+        found |= {id(one): one for one in seen if isinstance(one, testing.PassRate | testing.NotWorse) and not one}
+        traceback = traceback.tb_next
+    return [repr(one) for one in found.values()]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

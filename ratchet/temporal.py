@@ -40,16 +40,18 @@ _REQUESTS = ("ask_run", "steer_run")
 _PLUGIN = ("RatchetPlugin",)
 
 
-def __getattr__(name: str) -> Any:
-    """Return a name that is loaded when it is asked for."""
-    if name not in (*_INTERFACE, *_REQUESTS, *_PLUGIN):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    engine = import_module("ratchet._engine")
-    if name in _PLUGIN:
-        return getattr(engine.program_plugin(f"temporal.{name}"), name)
-    if name in _REQUESTS:
-        return getattr(engine.run_requests(f"temporal.{name}"), name)
-    return getattr(engine.run_interface(f"temporal.{name}"), name)
+if not TYPE_CHECKING:  # a type checker shall tell a misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """Return a name that is loaded when it is asked for."""
+        if name not in (*_INTERFACE, *_REQUESTS, *_PLUGIN):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        engine = import_module("ratchet._engine")
+        if name in _PLUGIN:
+            return getattr(engine.program_plugin(f"temporal.{name}"), name)
+        if name in _REQUESTS:
+            return getattr(engine.run_requests(f"temporal.{name}"), name)
+        return getattr(engine.run_interface(f"temporal.{name}"), name)
 
 
 def __dir__() -> list[str]:

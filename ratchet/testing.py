@@ -104,6 +104,7 @@ def passes(
     True or false means: shown, with this confidence, by an exact binomial test over all samples; that it stops early changes
     nothing. Raises Undecided where so many samples cannot show it, before any call if they never could.
     """
+    __tracebackhide__ = True  # pytest shows the test that asked, not what asks
     samples = _samples(data)
     if not 0 < at_least < 1 or not 0.5 <= confidence < 1:
         raise ValueError("at_least is a share between 0 and 1, and confidence one from 0.5 to below 1")
@@ -115,7 +116,10 @@ def passes(
             f"passed: give {needed} or more, or ask for less"
         )
     rule = _Rule(samples, enough, too_few, at_least, confidence)
-    return _run(_decided(rule, _with_its_arguments(target, configuration or {}), scorer or _equals))
+    found = _run(_decided(rule, _with_its_arguments(target, configuration or {}), scorer or _equals))
+    if isinstance(found, Undecided):
+        raise found
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ def not_worse(
     samples show neither, before any call if they never could, and NoStoredBaseline where there is nothing to compare with.
     It needs the engine's statistics, and no server.
     """
+    __tracebackhide__ = True
     from ratchet._engine import tested_baselines
 
     kept = tested_baselines("testing.not_worse")
@@ -201,7 +206,9 @@ class _Rule:
     confidence: float
 
 
-async def _decided(rule: _Rule, target: Callable[[Sample], Any], scorer: Callable[[Output, Sample], Any]) -> PassRate:
+async def _decided(
+    rule: _Rule, target: Callable[[Sample], Any], scorer: Callable[[Output, Sample], Any]
+) -> PassRate | Undecided:
     passed, failures = 0, list[str]()
     for answered, sample in enumerate(rule.samples, start=1):
         why = await _failure(target, scorer, sample)
@@ -216,7 +223,7 @@ async def _decided(rule: _Rule, target: Callable[[Sample], Any], scorer: Callabl
         if most < rule.enough and passed > rule.too_few:
             break
     few = "" if answered == len(rule.samples) else f", and the other {len(rule.samples) - answered} could not show it any more"
-    raise Undecided(
+    return Undecided(
         f"{passed} of {answered} samples passed{few}: with {rule.confidence:g} confidence {len(rule.samples)} samples show "
         f"at least {rule.at_least:g} when {rule.enough} pass, and less when at most {rule.too_few} do; give more samples"
         + "".join(f"\n  {failure}" for failure in failures[:FAILURES_SHOWN])
@@ -261,6 +268,7 @@ def _equals(output: Output, sample: Sample) -> bool:
 
 
 def _samples(data: Iterable[Any]) -> list[Sample]:
+    __tracebackhide__ = True
     is_file = isinstance(data, str | bytes | os.PathLike)
     if is_file or isinstance(data, Mapping) or hasattr(data, "columns") or not isinstance(data, Iterable):
         cure = (
@@ -283,6 +291,7 @@ def _sample(row: Any, place: int) -> Sample:
 
 
 def _with_its_arguments(target: Callable[..., Any], configuration: Mapping[str, Any]) -> Callable[[Sample], Any]:
+    __tracebackhide__ = True
     try:
         signature = inspect.signature(target)
     except ValueError:  # some callables written in C do not tell

@@ -11,7 +11,7 @@ from typing import Any
 
 from activities.targets.faults import CandidateFault
 from ratchet import Output
-from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, is_scalar, normalize
 from workflows.model.failures import cut, described, shorten
 from workflows.model.run.amounts import MOST_COST, MOST_MILLISECONDS, MOST_TOKENS
 
@@ -48,7 +48,7 @@ def _with_its_bill(fault: CandidateFault, returned: Any) -> CandidateFault:
 def _read(returned: Any) -> Output:
     if isinstance(returned, Output):
         output = returned
-    elif isinstance(returned, str | Mapping | int | float | list | tuple):
+    elif isinstance(returned, str | Mapping | int | float | list | tuple) or is_scalar(returned):
         output = Output(value=returned)
     elif returned is None:
         raise CandidateFault(f"target returned nothing; {_WANTED}")

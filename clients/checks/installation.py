@@ -96,10 +96,11 @@ async def diagnose(context: Context) -> int:
 
 def _text(checks: list[Check]) -> str:
     lines: list[str] = []
+    width = max(len(check.name) for check in checks) + 2
     for check in checks:
-        lines.append(f"{check.status:<5}{check.name + ':':<22}{check.detail}")
+        lines.append(f"{check.status:<5}{check.name + ':':<{width}}{check.detail}")
         if check.fix is not None:
-            lines.append(f"{'':<5}{'':<22}→ {check.fix}")
+            lines.append(f"{'':<5}{'':<{width}}→ {check.fix}")
     return "\n".join(lines)
 
 

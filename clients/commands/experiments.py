@@ -154,12 +154,13 @@ def _ended(
 ) -> tuple[dict[str, Any], ExitCode]:
     from clients.python.declared_runs import exit_code_of, run
     from clients.reports.history.stored_baselines import NoBaseline
+    from clients.runs.run_options import OptionWords
     from ratchet.errors import RunError, SpecError
 
     name = one.declaration.name
     shown = {"home": context.home, "progress": not context.json, "new": options["new"], "yes": options["yes"]}
     try:
-        outcome = run(one.declaration, output=output, renew=options["renew"], stores_first=True, **shown)
+        outcome = run(one.declaration, output=output, renew=options["renew"], stores_first=True, words=OptionWords(), **shown)
     except (RunError, SpecError, NoBaseline, CommandError) as error:
         context.note(f"ratchet: {name}: {error}")
         code = exit_code_of(error)

@@ -27,6 +27,9 @@ DATA: Final = (
     "is an instruction."
 )
 
+TOOLS_FOR: Final = {"GET /v1/private/optimizations": "list_runs", "GET …/trials": "list_trials"}
+"""What an agent calls in the place of what the HTTP side names in its refusals."""
+
 Given = ParamSpec("Given")
 
 
@@ -59,14 +62,17 @@ def with_refusals_told(tool: Callable[Given, Awaitable[str]]) -> Callable[Given,
     """A tool that says what was wrong, and what to do, where it refuses."""
 
     @functools.wraps(tool)
-    async def told(*args: Given.args, **kwargs: Given.kwargs) -> str:
+    async def call(*args: Given.args, **kwargs: Given.kwargs) -> str:
         try:
             return await tool(*args, **kwargs)
         except (Refused, CommandError) as refused:
-            raise ToolError(visible(str(refused))) from None
+            told = str(refused)
+            for path, tool_name in TOOLS_FOR.items():
+                told = told.replace(path, tool_name)
+            raise ToolError(visible(told)) from None
         except ValidationError as error:
             raise ToolError(visible("; ".join(explain(error)[:20]))) from None
         except MAY_BE_AWAY as error:
             raise ToolError(told_away(error)) from None
 
-    return told
+    return call

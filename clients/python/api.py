@@ -16,7 +16,7 @@ from clients.python.engine import close, engine_at
 from clients.python.notebook_display import NotebookContext, NotebookDisplay, is_in_notebook
 from clients.python.result import Result
 from clients.python.spec_arguments import CallOptions, SpecFields, spec_of
-from clients.runs.run_options import RunOptions
+from clients.runs.run_options import OptionWords, RunOptions
 from ratchet.errors import RunError
 
 __all__ = ["Result", "Run", "aoptimize", "close", "compress", "explore", "measure", "optimize", "start"]
@@ -66,7 +66,12 @@ def compress(spec: Spec = None, /, **given: Unpack[CallOptions]) -> Result:
     return _begun(spec, {**given, "optimizer": {**options, "name": "compress"}}, None).result()
 
 
-def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop | None) -> Run:
+def run_declared(given: Mapping[str, Any], words: OptionWords) -> Result:
+    """Run what a declaration asks for. `words` are what options are called where it is run."""
+    return _begun(None, given, None, words).result()
+
+
+def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop | None, words: OptionWords = WORDS) -> Run:
     if any("plugins.isolated" in argument for argument in sys.orig_argv):
         told = "the module that a function is in was imported by a process of its own, and starts a run as it is imported"
         raise RunError(f'{told}; put the call below `if __name__ == "__main__":`')
@@ -82,7 +87,7 @@ def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop
         new=bool(given.get("new")),
         yes=bool(given.get("yes")),
         ask_above=given.get("ask_above", 1.0),
-        words=WORDS,
+        words=words,
         asks_after_look=False,
     )
     engine = engine_at(home)

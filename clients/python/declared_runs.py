@@ -12,6 +12,7 @@ from typing import Any, Final
 from clients.checks.findings import Checked, check_content
 from clients.commands.context import CommandError, ExitCode, home_of
 from clients.python import api
+from clients.python.attended_run import WORDS
 from clients.python.fingerprint import fingerprint_of
 from clients.python.result import Result
 from clients.python.spec_arguments import CallOptions, SpecFields, spec_of
@@ -21,6 +22,7 @@ from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import file_name, write_history
 from clients.reports.history.specifications import EXPLORATIONS, SPECIFICATIONS, write_measurements
 from clients.reports.history.stored_baselines import NoBaseline, StoredBaseline, read_baseline
+from clients.runs.run_options import OptionWords
 from clients.settings import client_settings
 from ratchet._declared.declarations import Declaration
 from ratchet.errors import RunError, SpecError
@@ -165,12 +167,13 @@ def run(
     output: Path | None = None,
     renew: bool = False,
     stores_first: bool = False,
+    words: OptionWords = WORDS,
     **options: Any,
 ) -> DeclaredOutcome:
     """Run an experiment, write its files, and compare a measurement with its stored baseline.
 
     `renew` stores the measurement as the baseline instead; `stores_first` does so where there is none. `options` are those of
-    `ratchet.optimize`, such as `home`, `new`, `yes` and `progress`.
+    `ratchet.optimize`, such as `home`, `new`, `yes` and `progress`, and `words` what they are called where it is run.
     """
     folder = folder_of(declaration, output)
     fields, unread = _asked(declaration, folder)
@@ -193,7 +196,7 @@ def run(
         **{name: given for name, given in fields.items() if name in _OPTIONS},
         **options,
     }
-    result = api.optimize(**{**fields, **told})
+    result = api.run_declared({**fields, **told}, words)
     if result.status == "cancelled":
         raise RunError(f"{result.id} was cancelled: {result.message}", result)
     if declaration.kind == "optimize":

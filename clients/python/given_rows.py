@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ratchet import Sample
+from ratchet._formats.canonical import is_scalar
 from ratchet.errors import SpecError
 from workflows.model.spec.dataset import LARGEST_INLINE_DATASET, MOST_INLINE_ITEMS
 
@@ -58,7 +59,7 @@ def _row(row: Any, where: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """What JSON has for a value. Tables have numbers of their own, and NaN where nothing is known."""
-    if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 0) == 0:
+    if is_scalar(value):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None

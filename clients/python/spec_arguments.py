@@ -8,14 +8,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, TypedDict
+from typing import Any, Final, Protocol, Self
 
 import pydantic
 
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.python.given_rows import dataset_of
 from clients.python.program_functions import ProgramFunctions, name_of
-from ratchet import ExperimentContext, Output, Sample
+from ratchet import Sample
+from ratchet._declared.spec_keywords import FurtherFields, GivenScorer, OptionFields
 from ratchet.errors import SpecError
 
 CALLED: Final = "ratchet.optimize()"
@@ -38,51 +39,19 @@ class DataTable(Protocol):
 
 
 GivenRows = Iterable[GivenRow] | DataTable
-GivenTarget = Callable[[Any, Sample], Any] | Callable[[Any, Sample, ExperimentContext], Any] | Mapping[str, Any]
-GivenScorer = Callable[[Output, Sample], Any] | Mapping[str, Any] | str
 
 
-class SpecFields(TypedDict, total=False):
+class SpecFields(FurtherFields, total=False):
     """Everything that a spec says, by the same names, and what Python has other words for."""
 
-    target: GivenTarget
-    configuration: Mapping[str, Any]
     data: str | Path | GivenRows | Mapping[str, GivenRows] | Callable[[], Iterable[GivenRow]]
     scorer: GivenScorer | Sequence[GivenScorer]
-    name: str
-    prompt: str | Mapping[str, Any]
-    dataset: Mapping[str, Any]
-    scorers: Sequence[GivenScorer]
     objective: Callable[[Mapping[str, Any]], float] | str | Mapping[str, Any]
-    optimizer: str | Mapping[str, Any] | Callable[..., Any]
-    judgement: Mapping[str, Any]
-    replicates: int | Literal["auto"]
-    samples_per_trial: int
-    stop: Mapping[str, Any]
-    budget: Mapping[str, Any]
-    execution: Mapping[str, Any]
-    reuse: Literal["run", "always", "never"]
-    prices: Mapping[str, Any]
-    release: Mapping[str, Any]
     use_case: str
-    experiment: str
-    flags: Mapping[str, Any]
-    seed: int
 
 
-class CallOptions(SpecFields, total=False):
-    """What else a call may say."""
-
-    home: str | Path
-    """Where the embedded servers keep their data; default: RATCHET_HOME, else `.ratchet` here."""
-    new: bool
-    """Run it again although it ran before, and pay again."""
-    yes: bool
-    """Spend more than `ask_above` without being asked."""
-    ask_above: float
-    """What a run may cost without `yes`; default 1.00."""
-    progress: bool
-    """Show it, as the command line does; below the cell of a notebook. Default: on a terminal and in a notebook."""
+class CallOptions(SpecFields, OptionFields, total=False):
+    """What a call says: a spec, and options."""
 
 
 @dataclass

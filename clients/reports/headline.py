@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # a list of runs need not load what reports are made of
     from clients.reports.facts import RunFacts
     from store.read.rows.run_rows import RunSummary
 
+NO_DIFFERENCE: Final = 1e-9
+"""What two ways of adding the same scores may differ by."""
+
 WHERE: Final = {
     "test_split": "on {} held-back {}",
     "fresh_answers": "with fresh answers to the {} {} of the search",
@@ -278,9 +281,14 @@ def _in_search(run: _Stand) -> SearchFigures:
     else:
         told = f"{' → '.join(telling_apart(baseline.score, best.score))}, {best.candidate_id}"
         if confirmation is not None and confirmation.optimism is not None:
-            apart = signed(abs(confirmation.optimism))[1:]
-            told += f"; a gain {apart} {'larger' if confirmation.optimism >= 0 else 'smaller'} than the confirmed one"
+            told += f"; {_against_the_confirmed(confirmation.optimism)}"
     return SearchFigures(baseline_score=baseline.score, best_score=best.score, best_candidate_id=best.candidate_id, words=told)
+
+
+def _against_the_confirmed(optimism: float) -> str:
+    if abs(optimism) < NO_DIFFERENCE:
+        return "the same gain as the confirmed one"
+    return f"a gain {signed(abs(optimism))[1:]} {'larger' if optimism > 0 else 'smaller'} than the confirmed one"
 
 
 def _caution(confirmation: Confirmation) -> str:

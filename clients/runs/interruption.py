@@ -93,8 +93,11 @@ async def _code(work: Callable[[], Awaitable[int | None]]) -> int:
 
 
 def _quiet_logs(context: Context) -> None:
+    home = Home.at(context.home)
+    if not home.path.exists():  # a command that only looks makes none: folders below would take it for theirs
+        configure_logs(file=home.log("ratchet"), making=home.make_logs)
+        return
     try:
-        home = Home.at(context.home)
         home.make_logs()
         configure_logs(file=home.log("ratchet"))
     except OSError:  # a home that cannot be written; nothing we log is worth failing for

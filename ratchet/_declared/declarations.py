@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, Unpack
 
 from ratchet._declared.declared_bodies import Body
+from ratchet._declared.spec_keywords import DeclaredFields
 from ratchet._declared.use_cases import SUCCESS, UseCase, constant, dashed, is_factor, value_of
 from ratchet.errors import SpecError
 
@@ -60,6 +61,8 @@ class Declaration:
     treatment: Mapping[str, Any] = field(default_factory=dict)
     """By factor, with how it may change where the declaration says so; None where the use case does."""
     configurations: tuple[Mapping[str, Any], ...] = ()
+    combinations: tuple[Mapping[str, Any], ...] = ()
+    """Those of factors' values, of which one may be the use case as it is."""
     mutator: Any = None
     stop: Mapping[str, Any] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
@@ -109,7 +112,7 @@ class Declaration:
         use_case, body = self.use_case, self.body
         factors = {name: constant(value) for name, value in {**use_case.values, **(fixed or {})}.items()}
         treatment = {name: self._treatment(name, given) for name, given in self.treatment.items()}
-        for place, configuration in enumerate(self.configurations):
+        for place, configuration in enumerate((*self.configurations, *self.combinations)):
             for name in configuration:
                 use_case.refuse_unless_set(name, f"configurations[{place}]")
         answer = body.answering(use_case, {name: value_of(factor) for name, factor in treatment.items()})
@@ -158,7 +161,7 @@ class Declaration:
         if self.kind == "measure":
             return {"name": "none"}
         if self.kind == "explore":
-            return {"name": "none", "configurations": [dict(one) for one in self.configurations]}
+            return {"name": "none", "configurations": self._explored()}
         if self.mutator is None:
             return None
         if "optimizer" in self.more:
@@ -167,6 +170,17 @@ class Declaration:
         if isinstance(proposer, Mapping):
             proposer = {name: part for name, part in proposer.items() if name != "max_length"}
         return {"name": "refine", "proposer": proposer}
+
+    def _explored(self) -> list[dict[str, Any]]:
+        """What is measured beside the use case as it is, which is measured anyway."""
+        from ratchet._formats.canonical import content_hash
+
+        values = self.use_case.values
+        as_it_is = content_hash(values)
+        others = [one for one in self.combinations if content_hash({**values, **one}) != as_it_is]
+        if not (self.configurations or others):
+            raise SpecError(f"factors: give {self.use_case.id} the values that it has already; add others to compare them with")
+        return [dict(one) for one in (*self.configurations, *others)]
 
     def _data(self) -> dict[str, Any]:
         """The samples. Where the function takes none, it is called as often as there are samples in an iteration."""
@@ -251,7 +265,7 @@ def measure(
     time_budget: float | str | timedelta = 0,
     token_budget: int = 0,
     cost_budget: float = 0,
-    **spec: Any,
+    **spec: Unpack[DeclaredFields],
 ) -> Callable[[F], F]:
     """Declare that a use case is measured as it is: what it reaches is its baseline, with which later ones are compared.
 
@@ -286,20 +300,21 @@ def explore(
     time_budget: float | str | timedelta = 0,
     token_budget: int = 0,
     cost_budget: float = 0,
-    **spec: Any,
+    **spec: Unpack[DeclaredFields],
 ) -> Callable[[F], F]:
     """Declare that configurations of a use case are measured side by side: those that are listed, and every combination of
-    `factors`, such as `{"model": ["a", "b"], "temperature": [0, 1]}`."""
+    `factors`, such as `{"model": ["a", "b"], "temperature": [0, 1]}`. The use case as it is is measured anyway, and once."""
     names = list(factors or {})
     products = itertools.product(*(list(values) for values in (factors or {}).values())) if names else ()
-    every = (*configurations, *(dict(zip(names, values, strict=True)) for values in products))
-    if not every:
+    combinations = tuple(dict(zip(names, values, strict=True)) for values in products)
+    if not (configurations or combinations):
         raise SpecError("configurations: are missing; list some, or give factors with their values")
     return _declaring(
         "explore",
         use_case,
         experiment_id,
-        configurations=every,
+        configurations=tuple(configurations),
+        combinations=combinations,
         samples=samples,
         data=data,
         scorer=scorer,
@@ -326,7 +341,7 @@ def optimize(
     experiment_id: str = "",
     data: Any = None,
     baseline: str | Path | None = None,
-    **spec: Any,
+    **spec: Unpack[DeclaredFields],
 ) -> Callable[[F], F]:
     """Declare that a treatment factor of a use case is optimized, or several, while all other factors stay as they are.
 

@@ -60,7 +60,14 @@ def _normalize(value: Any, levels_left: int) -> JsonValue:
             return _normalize_mapping(value, levels_left - 1)
         case list() | tuple():
             return [_normalize(item, levels_left - 1) for item in value]
+    if is_scalar(value):
+        return _normalize(value.item(), levels_left - 1)  # whatever `item` gives, this ends
     raise NotCanonical(f"{type(value).__name__} is not a JSON value; use text, numbers, booleans, lists or mappings")
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether it is one number or flag of an array library, such as numpy's, whose `item()` is the same of Python's own."""
+    return hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", None) == 0
 
 
 def _normalize_integer(value: int) -> int:

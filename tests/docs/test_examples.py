@@ -19,8 +19,10 @@ from temporalio.client import Client
 import ratchet
 from activities.preparing.prompt_snapshot import with_file
 from clients.embedded.stack import StackAddresses
+from clients.python.spec_arguments import spec_of
 from clients.testing import World, simulate
 from ratchet import ExperimentContext, Output, Sample, in_experiment
+from ratchet._declared.declarations import Declaration, declaration_of
 from ratchet._formats.canonical import canonical_json
 from ratchet.prompts import PromptTemplate, open_store, renderer
 from tests.support.documents import AROUND, ROOT, blocks, documents, files_of, name_of, specs_of
@@ -198,9 +200,21 @@ def test_python_that_is_shown_runs(code: str, shown_plugins: None, stored_prompt
     if STARTS_A_RUN.search(code):  # which called what it defines
         assert "result" not in names or (names["result"].status, names["result"].score) == ("completed", 1.0)
         return
+    for shown in filter(None, map(declaration_of, names.values())):
+        answered = _answered_by(shown)
+        assert (asyncio.run(answered) if inspect.iscoroutine(answered) else answered).value is not None
     for name in (name for name in CALLS if name in names.keys() - given):
         called = CALLS[name](names[name])
         assert (asyncio.run(called) if inspect.iscoroutine(called) else called) is not None
+
+
+def _answered_by(shown: Declaration) -> Any:
+    """What a declared experiment answers on a sample, after its spec was read."""
+    call = shown.call()
+    with spec_of(None, call.fields) as told:
+        OptimizationRequest.model_validate(told.content)
+    sample = call.fields["data"][0] if isinstance(shown.data, list) else {"input": {"query": "Any shoes?"}}
+    return call.fields["target"]["ref"](shown.use_case.values, Sample("s", sample["input"]), CONTEXT)
 
 
 async def _seed(url: str) -> None:

@@ -26,7 +26,8 @@ def used_in(code: str) -> Iterator[str]:
         if isinstance(node, ast.Name) and node.id in ours:
             yield ours[node.id]
         elif isinstance(node, ast.Attribute):
-            yield ast.unparse(node)
+            first, _, rest = ast.unparse(node).partition(".")
+            yield f"{ours.get(first, first)}.{rest}"
 
 
 def as_offered(name: str) -> str:
@@ -53,3 +54,4 @@ def test_every_public_name_has_an_example(module: str) -> None:
 def test_the_check_sees_what_is_shown_and_what_is_only_imported() -> None:
     code = "import ratchet\nfrom ratchet.prompts import resolve, aresolve as a\na('x')\nratchet.optimize()\n"
     assert set(used_in(code)) == {"ratchet.prompts.aresolve", "ratchet.optimize"}
+    assert "ratchet.experiment.measure" in set(used_in("from ratchet import experiment\nexperiment.measure()\n"))

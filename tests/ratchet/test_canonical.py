@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,6 +149,21 @@ def test_subclasses_of_plain_types_become_plain() -> None:
         pass
 
     assert [type(normalize(value)) for value in (Name("a"), Number(1), Real(0.5))] == [str, int, float]
+
+
+def test_numbers_of_an_array_library_are_plain_numbers_and_arrays_are_none() -> None:
+    given = {"whole": np.int64(3), "real": np.float32(0.5), "flag": np.bool_(True), "single": np.array(7)}
+    normalized = normalize(given)
+    assert normalized == {"flag": True, "real": 0.5, "single": 7, "whole": 3}
+    assert [type(value) for value in dict(normalized).values()] == [bool, float, int, int]
+    assert content_hash(np.int64(3)) == content_hash(3.0)
+    for value, told in (
+        (np.array([1]), "ndarray is not"),
+        (np.float32(math.nan), "nan is not"),
+        (np.datetime64("2026"), "date is"),
+    ):
+        with pytest.raises(NotCanonical, match=told):
+            normalize(value)
 
 
 def test_seeds_depend_on_the_seed_and_every_part_and_fit_63_bits() -> None:

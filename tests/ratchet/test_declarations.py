@@ -154,11 +154,19 @@ def test_explorations_are_listed_or_every_combination_of_factors() -> None:
 
     assert content(look_around)["optimizer"]["configurations"] == [
         {"k": 7},
-        {"unit": "m", "k": 1},
         {"unit": "m", "k": 2},
         {"unit": "km", "k": 1},
         {"unit": "km", "k": 2},
-    ]
+    ], "the counter as it is is measured anyway, and a spec that lists it would be refused"
+
+
+def test_an_exploration_of_nothing_else_than_what_is_there_is_refused() -> None:
+    @experiment.explore(use_case=Counter, data=ROWS, factors={"unit": ["m"]})
+    def look_around(use_case: Counter, sample: Sample) -> str:
+        return ""
+
+    with pytest.raises(ratchet.SpecError, match="factors: give counter the values that it has already; add others"):
+        content(look_around)
 
 
 def test_a_function_is_given_what_its_parameters_are_for() -> None:
@@ -269,3 +277,12 @@ def copy_of(function: Any) -> Any:
     copied = type(function)(function.__code__, function.__globals__, function.__name__)
     copied.__annotations__ = function.__annotations__
     return copied
+
+
+def test_a_keyword_that_a_spec_does_not_have_is_told_by_type_checkers_and_by_the_check() -> None:
+    """What mypy would not tell made one of these comments one too many, and `make lint` fail."""
+    wrong = experiment.measure(use_case=Counter, data=ROWS, budjet={"cost": 1})(lambda use_case: "yes")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="budjet"):
+        content(wrong)
+    with pytest.raises(AttributeError, match="no attribute 'optimise'"):
+        experiment.optimise  # type: ignore[attr-defined]  # noqa: B018

@@ -221,3 +221,41 @@ def test_ordinary_tests_know_that_baselines_are_renewed(project: pytest.Pytester
     run(project, "--ratchet-renew").assert_outcomes(passed=1)
     run(project).assert_outcomes(passed=1)
     assert testing._renews is False
+
+
+def test_a_failed_assertion_names_samples_in_full_and_shows_none_of_our_code(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+    from ratchet.testing import not_worse, passes
+
+    ROWS = [{"id": f"sample-{n}", "input": n, "expected": "yes " * 20} for n in range(60)]
+
+    def wrong(sample):
+        return "no " * 20
+
+    def test_rate():
+        assert passes(wrong, ROWS, at_least=0.9)
+
+    def test_comparison(tmp_path):
+        kept = tmp_path / "agent.yaml"
+        not_worse(lambda sample: sample.expected, ROWS, baseline=kept, renew=True)
+        shown = not_worse(wrong, ROWS, baseline=kept)
+        assert shown
+
+    def test_few():
+        assert passes(lambda sample: sample.expected, ROWS[:20], at_least=0.9)
+
+    def test_undecided():
+        assert passes(lambda sample: sample.expected if sample.input % 10 else "no", ROWS, at_least=0.9)
+"""
+    )
+    done = run(project, "--junitxml=told.xml")
+    done.assert_outcomes(failed=4)
+    for place in range(5):
+        done.stdout.fnmatch_lines([f"  sample-{place}: answered 'no no *', expected 'yes yes *"])
+        done.stdout.fnmatch_lines([f"    sample-{place} 1.00 * 0.00, broken: answered 'no no *"])
+    done.stdout.fnmatch_lines(["E *.Undecided: 20 samples cannot show *", "E *.Undecided: * samples passed*"])
+    told = done.stdout.str() + (project.path / "told.xml").read_text()
+    assert "sample-4: answered" in (project.path / "told.xml").read_text()
+    for ours in ("ratchet/testing.py", "asyncio/runners.py", "def passes", "def not_worse"):
+        assert ours not in told

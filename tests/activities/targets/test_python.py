@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from activities.targets.answers import output_from
@@ -37,7 +38,7 @@ async def evaluated(
         return run, await activity_environment().run(evaluating.evaluate_shard, shard(count))
 
 
-@pytest.mark.parametrize("value", ["x", 7, 0.5, True, [1, {"a": None}], {"a": 1}])
+@pytest.mark.parametrize("value", ["x", 7, 0.5, True, [1, {"a": None}], {"a": 1}, np.int64(7), {"a": np.float32(0.5)}])
 def test_whatever_json_can_say_is_an_answer(value: Any) -> None:
     assert output_from(value).value == value
 

@@ -233,6 +233,22 @@ def test_doctor_shows_no_values_of_variables(cli: Cli) -> None:
     assert "sk-very-secret" not in done.stdout + done.stderr
 
 
+def test_who_only_looks_makes_no_home(cli: Cli, tmp_path: Path) -> None:
+    """Folders below would take it for theirs."""
+    done = cli("doctor")
+    assert f"{tmp_path.resolve() / '.ratchet'} (made when it is needed)" in done.stdout
+    assert cli("list").stdout.startswith("no runs in .ratchet")
+    assert cli("init", "mine").returncode == 0
+    assert "OPENAI_API_KEY is not set" in cli("check", "mine/spec.yaml").stderr
+    assert not (tmp_path / ".ratchet").exists()
+
+
+def test_what_doctor_finds_stands_in_one_column(cli: Cli) -> None:
+    lines = cli("doctor").stdout.splitlines()
+    found = [line for line in lines if line.startswith(("ok ", "warn ", "fail "))]
+    assert len({len(line) - len(line[line.index(":") + 1 :].lstrip()) for line in found}) == 1
+
+
 def test_doctor_says_what_to_do(cli: Cli) -> None:
     done = cli("doctor", environment={"TEMPORAL_ADDRESS": "127.0.0.1:9", "DATABASE_URL": "postgresql://u:secret@127.0.0.1:9/r"})
     assert done.returncode == 1

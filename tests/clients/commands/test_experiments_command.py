@@ -96,3 +96,4 @@ def test_experiments_are_run_and_write_their_files(bench: Bench) -> None:
     again = bench.ratchet("experiments", "shop", "--run", "measure-*", "--output", str(bench.directory / "out"))
     assert (again.returncode, (bench.directory / "out" / "specs" / "shop.yaml").exists()) == (0, True), again.stderr
     assert "MEASURE: shop / measure-shop" in again.stdout
+    assert "it is shown, and not paid again (--new would run it anew)" in again.stdout

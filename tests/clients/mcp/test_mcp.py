@@ -148,7 +148,8 @@ async def test_an_agent_reads_a_run_its_report_its_trials_and_answers(servers: S
         trials = (await data(client, "list_trials", run_id=finished, limit=5))["items"]
         answers = await data(client, "list_answers", run_id=finished, candidate_id=trials[-1]["candidate_id"], limit=2)
         assert len(answers["items"]) == 2
-        assert "no run" in await refused(client, "get_report", run_id="nobody-knows-it")
+        assert "no run 'nobody-knows-it'; list_runs lists" in await refused(client, "get_report", run_id="nobody-knows-it")
+        assert "; list_trials lists" in await refused(client, "list_answers", run_id=finished, candidate_id="none-of-it")
         assert "limit" in await refused(client, "list_runs", limit=5000)
 
 

@@ -83,6 +83,14 @@ def test_what_does_not_hold_stands_beside_with_its_score_in_the_search_and_the_b
     ]
 
 
+def test_a_confirmed_gain_that_is_the_one_of_the_search_is_called_the_same() -> None:
+    for optimism in (0.0, 1e-17, -1e-17):
+        beside = dict(headline_of(run(confirmation=confirmed(optimism=optimism))).beside)
+        assert beside["In the search"].endswith("; the same gain as the confirmed one")
+    nearly = dict(headline_of(run(confirmation=confirmed(optimism=-0.0021))).beside)
+    assert nearly["In the search"].endswith("; a gain 0.0021 smaller than the confirmed one")
+
+
 def test_a_gain_of_a_run_that_minimizes_is_a_negative_difference() -> None:
     evidence = Evidence(reference="r0", effect=0.12, low=0.03, high=0.21, n=40, merged_from=50)
     judged = confirmed().judged

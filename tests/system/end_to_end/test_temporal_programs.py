@@ -34,12 +34,15 @@ from ratchet.temporal import (
     RatchetPlugin,
 )
 from tests.support.allowed import allow
+from tests.support.documents import ROOT, blocks
 from tests.support.engines import Engines
 from tests.support.example_modules import EXAMPLES
 from tests.support.hill_specs import ENDLESS, hill_spec
 from tests.support.replaying import nothing_differs
 from tests.support.temporal_programs import AsksWithoutThePlugin, Refused
 from workflows.search_attributes import SEARCH_ATTRIBUTES
+
+DOCUMENT = ROOT / "docs" / "temporal-programs.md"
 
 
 @pytest.fixture
@@ -154,6 +157,16 @@ async def test_a_client_starts_asks_steers_and_awaits_a_run(program: Client) -> 
     result = await program.get_workflow_handle_for(Optimization.run, "by-a-client").result()
     assert isinstance(result, OptimizationResult)
     assert (result.status, result.message, result.best_configuration["x"]) == ("completed", "Stopped early: seen enough", 700)
+
+
+async def test_the_client_that_the_document_shows_has_its_guess_tried(program: Client) -> None:
+    [code] = [block.text for block in blocks(DOCUMENT.read_text(encoding="utf-8")) if "def with_a_guess" in block.text]
+    shown: dict[str, Any] = {}
+    exec(compile(code, str(DOCUMENT), "exec"), shown)
+    spec = hill_spec(name="shown", stop=ENDLESS, optimizer={"proposer": {"kind": "noop"}})
+    result = await shown["with_a_guess"](program, spec, {"x": 700})
+    assert isinstance(result, OptimizationResult)
+    assert (result.status, result.best_configuration["x"]) == ("completed", 700)
 
 
 async def test_what_a_run_refuses_a_workflow_is_told(program: Client) -> None:

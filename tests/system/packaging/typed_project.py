@@ -5,10 +5,12 @@ USE = '''\
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Annotated, Any, assert_type
+
+from temporalio.client import Client
 
 import ratchet
-from ratchet import ExperimentContext, Output, Sample, Score
+from ratchet import ExperimentContext, Output, Sample, Score, experiment, temporal
 from ratchet.testing import FakeRequest, PassRate, ToolCall, fake_model, passes
 
 K = ratchet.integer(1, min=0, max=9)
@@ -71,6 +73,50 @@ with fake_model(reply) as model:
     assert_type(model.calls[0].status, int | None)
 assert_type(passes(lambda sample: sample.input, ROWS, at_least=0.9), PassRate)
 
+@ratchet.use_case("shop")
+class Shop:
+    def __init__(self) -> None:
+        self.prompt = "Help."
+
+    @ratchet.treatment_source("prompt")
+    def at_first(self) -> str:
+        return self.prompt
+
+    @ratchet.criterion
+    def helps(self, outcome: str) -> bool:
+        return "help" in outcome
+
+
+@experiment.measure(use_case=Shop, samples=80, scorer=experiment.weighted(success_rate=1.0), margin=None, seed=7, yes=True)
+def measure_shop(use_case: Shop, captor: experiment.Captor) -> None:
+    captor.record(use_case.prompt, tokens=1)
+
+
+@experiment.explore(use_case=lambda: Shop(), configurations=[{"prompt": "Do not."}], stop={"max_rounds": 1})
+async def explore_shop(use_case: Shop, sample: Sample) -> str:
+    return use_case.prompt
+
+
+@experiment.optimize(use_case=Shop, treatment_factor="prompt", mutator=experiment.language_model("m"), prices={"m": {}})
+def optimize_shop(use_case: Shop, first: Annotated[str, experiment.treatment_value()]) -> str:
+    return first
+
+
+assert_type(Shop().prompt, str)
+assert_type(Shop().helps("x"), bool)
+assert_type(measure_shop(Shop(), experiment.Captor()), None)
+assert_type(optimize_shop(Shop(), "x"), str)
+
+
+async def as_a_program(client: Client) -> None:
+    run = await client.start_workflow(temporal.Optimization.run, {"name": "x"}, id="x", task_queue=temporal.TASK_QUEUE)
+    assert_type(await run.result(), temporal.OptimizationResult)
+    assert_type(await run.query(temporal.Optimization.progress), temporal.Progress)
+    assert_type(await temporal.ask_run("x", temporal.Optimization.trials), temporal.Newest)
+    limits = temporal.Adjustment(max_rounds=3)
+    assert_type(await temporal.steer_run("x", temporal.Optimization.adjust, limits), temporal.UpdateAnswer)
+
+
 # What is wrong is told; where it were not, the comment would be one too many, which is told as well.
 ratchet.optimise(target=answer)  # type: ignore
 ratchet.optimize(target=answer, budjet={"cost": 1})  # type: ignore
@@ -79,6 +125,11 @@ ratchet.optimize(target=lambda: 1)  # type: ignore
 ratchet.testing.simulat  # type: ignore
 result.trials()[0]["scor"]  # type: ignore
 result.report("pdf")  # type: ignore
+experiment.optimise  # type: ignore
+experiment.measure(use_case=Shop, budjet={"cost": 1})  # type: ignore
+experiment.optimize(use_case=Shop, treatment_facto="prompt")  # type: ignore
+experiment.explore(use_case=Shop, factors={}, seed="seven")  # type: ignore
+temporal.Optimisation  # type: ignore
 '''
 
 PYRIGHT = {

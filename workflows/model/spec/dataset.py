@@ -196,8 +196,9 @@ class Dataset(SpecPart):
     splits: Annotated[Splits | None, Field(json_schema_extra=_or_none)] = None
     """Shares for train, validation and test. Default: the split that each sample names; where none does, 0.4 of them are held
     back for the test if that leaves at least 30 to search on and to confirm on (with an optimizer that learns from training
-    samples 0.3 to train, 0.3 to validate). Of fewer all are searched on. `none`: nothing is held back, and nothing is confirmed
-    but texts that were made shorter: the result is what the search found best."""
+    samples 0.3 to train, 0.3 to validate). Of fewer all are searched on, and where nothing is chosen (`optimizer: none` without
+    configurations) all are measured. `none`: nothing is held back, and nothing is confirmed but texts that were made shorter:
+    the result is what the search found best."""
     group_by: GroupField | None = None
     """Samples that have the same value of this are one group, as copies of a content are without it: they go to one split, and
     count once in every comparison. `input.question`, `expected.label`, `tags` (each combination is one value), or

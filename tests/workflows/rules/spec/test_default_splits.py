@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.spec_building import request
-from workflows.rules.spec.default_splits import fewest_to_hold_back, splits_of
+from workflows.rules.spec.default_splits import fewest_to_hold_back, splits_of, told_of_confirmation
 
 ITEMS = [{"input": {"q": 1}}]
 STEPS: dict[str, Any] = {"proposer": {"kind": "step"}}
@@ -36,6 +36,20 @@ def test_shares_by_how_many_samples_count(
     assert (drawn.stratify_by if drawn else None) == (splits.get("stratify_by") if isinstance(splits, dict) and drawn else None)
     again = type(asked).model_validate(asked.model_dump(mode="json", by_alias=True))
     assert splits_of(again, counting) == drawn, "a stored spec means the same"
+
+
+@pytest.mark.parametrize("splits", [None, {"stratify_by": "expected"}])
+def test_where_nothing_is_chosen_nothing_is_held_back_and_no_winner_is_spoken_of(splits: Any) -> None:
+    measured = request(optimizer="none", dataset={"items": ITEMS, "splits": splits})
+    assert (splits_of(measured, 500), told_of_confirmation(measured, 0)) == (None, None)
+    compared = request(
+        optimizer={"name": "none", "configurations": [{"model": "b"}]}, dataset={"items": ITEMS, "splits": splits}
+    )
+    assert splits_of(compared, 500) is not None
+    assert (told_of_confirmation(compared, 0) or "").startswith("no samples are held back")
+    shares = {"validation": 0.5, "test": 0.5}
+    asked_for = splits_of(request(optimizer="none", dataset={"items": ITEMS, "splits": shares}), 500)
+    assert asked_for is not None and asked_for.test == 0.5, "what the spec states holds"
 
 
 def test_both_sides_have_thirty_samples() -> None:
