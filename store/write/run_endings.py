@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from store.budget_leases import SECONDS_UNTIL_STALE
 from store.connection import Connection, Database
 from store.encoding import storable_text
 from store.encrypted_contents import contents_of
-from store.events import TERMINAL, TERMINATED, Event, LockedRun, RunUnknown, announce, lock_run, status_event, trial_key
+from store.events import TERMINAL, TERMINATED, Event, LockedRun, RunUnknown, announce, lock_run, status_event
+from store.write.cut_off_trials import cut_off_trials
 from store.write.limits.budgets import settle_left_open
-from workflows.model.trial import SEARCHING
 
 CUT_OFF = "the run was ended from outside before this trial did"
 
@@ -90,7 +90,7 @@ class RunEndings:
                     if run.status in TERMINAL:
                         await settle_left_open(connection, run.run_id)
                     if run.status == TERMINATED:
-                        await announce(connection, run, await _cut_off_trials(connection, run.run_id))
+                        await announce(connection, run, await cut_off_trials(connection, run.run_id, CUT_OFF))
 
     async def unended(self, namespace_id: str) -> list[UnendedRun]:
         """Runs without an end, and those that were terminated of late, unless they are known to be another Temporal's."""
@@ -114,7 +114,7 @@ class RunEndings:
             run = await _locked_as_it_was(connection, unended)
             if run is None:
                 return False
-            events = await _cut_off_trials(connection, run.run_id)
+            events = await cut_off_trials(connection, run.run_id, CUT_OFF)
             message = storable_text(ended.message)
             stands = await connection.fetchrow(
                 """
@@ -158,59 +158,3 @@ async def _locked_as_it_was(connection: Connection, seen: UnendedRun) -> LockedR
     execution = await connection.fetchval("SELECT execution_id FROM runs WHERE run_id = $1", seen.run_id)
     ended = run.status in TERMINAL
     return run if execution == seen.execution_id and ended == (seen.status == TERMINATED) else None
-
-
-async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
-    """Trials at work, as those whose run ended before them, with what they had paid by then.
-
-    What they say themselves later is counted as the difference.
-    """
-    cut_off = await connection.fetch(
-        """
-        WITH given AS (
-            SELECT t.candidate_id, t.purpose, t.part, paid.* FROM trials t JOIN suites suite USING (run_id, split)
-            CROSS JOIN LATERAL (
-                SELECT count(*) AS samples, coalesce(sum(o.tokens + coalesce(s.tokens, 0)), 0)::bigint AS tokens,
-                       coalesce(sum(o.cost + coalesce(s.cost, 0)), 0) AS cost,
-                       coalesce(sum(coalesce(o.cached_tokens, 0) + coalesce(s.cached_tokens, 0)), 0)::bigint AS cached
-                FROM answers o
-                LEFT JOIN LATERAL (
-                    SELECT tokens, cost, cached_tokens FROM scores
-                    WHERE scores.answer_id = o.answer_id AND scores.scorer = suite.scorer
-                    OFFSET 0
-                ) s ON true
-                WHERE o.config_hash = t.config_hash AND o.target = suite.target AND o.run_id = t.run_id
-                  AND o.trial_id = t.trial_id AND o.reused_from IS NULL
-            ) paid
-            WHERE t.run_id = $1 AND t.status = 'running'
-        )
-        UPDATE trials SET status = 'cancelled', finished_at = now(), error = $2, paid_samples = given.samples,
-                          paid_tokens = given.tokens, paid_cost = given.cost, cached_tokens = given.cached
-        FROM given
-        WHERE trials.run_id = $1 AND trials.candidate_id = given.candidate_id AND trials.purpose = given.purpose
-          AND trials.part = given.part
-        RETURNING trials.candidate_id, trial_id, trials.purpose, round, index, status, score, trials.part, trials.samples,
-                  paid_samples, paid_tokens, paid_cost, cached_tokens
-        """,
-        run_id,
-        CUT_OFF,
-    )
-    if not cut_off:
-        return []
-    await connection.execute(
-        "UPDATE runs SET stopped = stopped + $2, paid_trials = paid_trials + $3, paid_samples = paid_samples + $4,"
-        " paid_tokens = paid_tokens + $5, paid_cost = paid_cost + $6, cached_tokens = cached_tokens + $7 WHERE run_id = $1",
-        run_id,
-        sum(row["purpose"] in SEARCHING for row in cut_off),
-        len(cut_off),
-        *(sum(row[f"paid_{name}"] for row in cut_off) for name in ("samples", "tokens", "cost")),
-        sum(row["cached_tokens"] for row in cut_off),
-    )
-    return [_cut_off_event(dict(row)) for row in cut_off]
-
-
-def _cut_off_event(row: dict[str, Any]) -> Event:
-    names = ("candidate_id", "trial_id", "purpose", "round", "index", "status", "score")
-    payload = {name: row[name] for name in names} | ({"part": row["part"], "samples": row["samples"]} if row["part"] else {})
-    key = trial_key(row["purpose"], row["candidate_id"], row["part"])
-    return Event(f"{key}/cancelled", "trial_added_or_updated", payload)

@@ -10,7 +10,8 @@ from typing import Any
 from store.connection import Connection, Database
 from store.encoding import from_json, optional_text, storable_json
 from store.encrypted_contents import contents_of
-from store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event, trial_key
+from store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event
+from store.write.cut_off_trials import cut_off_trials
 from store.write.kept_files import delete_files_of_run
 from store.write.limits.budgets import limits_in, open_budget, set_limits, settle_months
 from store.write.overlays import store_overlay
@@ -199,7 +200,7 @@ class Runs:
                 result.started_at,
                 result.finished_at,
             )
-            events += await _cut_off_trials(connection, finish.run_id)
+            events += await cut_off_trials(connection, finish.run_id, "the run ended before this trial did")
             await connection.execute(
                 "UPDATE rounds SET stopped = true, stop_reason = coalesce(stop_reason, $2)"
                 " WHERE run_id = $1 AND round = (SELECT max(round) FROM rounds WHERE run_id = $1)",
@@ -328,21 +329,3 @@ def readable_of_result(result: Mapping[str, Any]) -> dict[str, Any]:
     unproven = result.get("unproven")
     kept = unproven and {name: value for name, value in unproven.items() if name not in ("configuration", "changes")}
     return {"confirmation": result.get("confirmation"), "unproven": kept}
-
-
-async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
-    """Trials that the run did not wait for; their workflows may still say how they ended."""
-    cut_off = await connection.fetch(
-        "UPDATE trials SET status = 'cancelled', finished_at = now(), error = $2 WHERE run_id = $1 AND status = 'running'"
-        " RETURNING candidate_id, trial_id, purpose, round, index, status, score, part",
-        run_id,
-        contents_of(connection).text("the run ended before this trial did"),
-    )
-    return [
-        Event(
-            f"{trial_key(row['purpose'], row['candidate_id'], row['part'])}/cancelled",
-            "trial_added_or_updated",
-            {name: value for name, value in row.items() if name != "part" or value},
-        )
-        for row in cut_off
-    ]

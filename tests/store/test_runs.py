@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ratchet.optimizer import StopReason
 from store.read.reader import StoreReader
 from store.write.proposals import ModelAnswer
@@ -14,6 +16,7 @@ from workflows.model.run.candidates import ReasonCode, Rejection
 from workflows.model.run.contract import CommitRounds, Proposed
 from workflows.model.run.rounds import Counts, Spend
 from workflows.model.spec.limits import AdjustedLimits
+from workflows.model.trial import Conclusion
 
 
 def rejection(round_index: int = 1, proposed_index: int = 0) -> Rejection:
@@ -207,6 +210,36 @@ async def test_a_trial_that_the_run_left_behind_does_not_run_for_ever(example: E
     await run.store.runs.finish(run.finish("cancelled"))
     trial = await reader.trials.load(run.run_id, "baseline")
     assert trial is not None and (trial.status, trial.error) == ("cancelled", "the run ended before this trial did")
+
+
+async def test_what_such_a_trial_was_paid_for_counts_and_what_it_says_later_counts_as_the_difference(
+    example: ExampleRun, reader: StoreReader
+) -> None:
+    run = await example.open()
+    trial = run.trial()
+    await run.store.trials.begin(trial)
+    shard = run.shard(trial)
+    await run.store.outcomes.commit(shard, run.suite, [run.outcome(position) for position in range(3)])
+    await run.store.runs.finish(run.finish("cancelled"))
+
+    async def told() -> list[tuple[int, int, float]]:
+        async with run.database.connection() as connection:
+            return [
+                tuple(await connection.fetchrow(f"SELECT {columns} FROM {table} WHERE run_id = $1", run.run_id))
+                for table, columns in (
+                    ("trials", "paid_samples, paid_tokens, paid_cost"),
+                    ("runs", "paid_samples, paid_tokens, paid_cost"),
+                    ("budgets", "spent_samples, spent_tokens, spent_cost"),
+                )
+            ]
+
+    before = run.finish("cancelled").result.spend
+    of_run = (before.samples + 3, before.tokens + 30, pytest.approx(before.cost + 0.003))
+    assert await told() == [(3, 30, pytest.approx(0.003)), of_run, (3, 30, pytest.approx(0.003))]
+    late = run.result(trial, None, status="cancelled", paid_samples=4, paid_tokens=40, paid_cost=0.004)
+    await run.store.trials.record(late, Conclusion(trial=trial, ended="cancelled"), [None] * run.samples)
+    of_run = (before.samples + 4, before.tokens + 40, pytest.approx(before.cost + 0.004))
+    assert await told() == [(4, 40, pytest.approx(0.004)), of_run, (4, 40, pytest.approx(0.004))]
 
 
 async def test_a_models_answer_is_paid_for_once(example: ExampleRun, reader: StoreReader) -> None:

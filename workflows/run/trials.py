@@ -31,6 +31,7 @@ from workflows.run.outbox import RoundOutbox
 from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.state import RunState
 from workflows.trial import TrialWorkflow
+from workflows.trials.endings import to_the_end
 
 
 class TrialRuns:
@@ -65,7 +66,16 @@ class TrialRuns:
                     trial if candidate.part else trial.model_copy(update={"race": race, "planning": planning})
                 )
 
-        results = await asyncio.gather(*[bounded(candidate) for candidate in candidates])
+        trials = [asyncio.ensure_future(bounded(candidate)) for candidate in candidates]
+        try:
+            results = await asyncio.gather(*trials)
+        except (asyncio.CancelledError, ChildWorkflowError) as error:
+            if is_cancelled_exception(error):
+                await to_the_end(asyncio.gather(*trials, return_exceptions=True))
+                for trial in trials:
+                    if not trial.cancelled() and trial.exception() is None:
+                        self._state.spending.add_trial(trial.result())
+            raise
         if purpose is not Purpose.CONFIRMATION:
             await self.ask_whether_time_is_over()
         return results
@@ -74,6 +84,9 @@ class TrialRuns:
         """Measure in full a candidate whose trial ended early: whatever follows is compared with it."""
         trial = self._input(candidate, Purpose.CANDIDATE, (), 1)
         result = await self._run(trial.model_copy(update={"completes": True}))
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            self._state.spending.add_trial(result)
+            raise asyncio.CancelledError  # the trial has ended with what it had, and said so: waiting for it raised nothing
         await self.ask_whether_time_is_over()
         return result
 

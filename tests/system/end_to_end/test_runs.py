@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,34 @@ async def test_cancel_hands_back_the_answers_of_a_trial_in_flight(engines: Engin
     async with engines.database.connection() as connection:
         trial = await connection.fetchrow("SELECT status FROM trials WHERE run_id = $1", handle.id)
     assert trial is None or trial["status"] == "cancelled"
+
+
+async def test_a_cancelled_run_has_spent_what_its_trials_in_flight_were_paid(
+    engines: Engines, spec: Spec, tmp_path: Path
+) -> None:
+    """Some answers are there, others never come: neither the workflow nor the store forgets the first."""
+    gate = tmp_path / "gate"
+    handle = await engines.start(
+        spec(
+            configuration={**spec()["configuration"], "gate": str(gate)},
+            target={"kind": "python", "ref": "plugged:half_waits"},
+            dataset={"items": [{"input": n} for n in range(8)], "splits": "none"},
+        )
+    )
+    answered = "SELECT count(*) FROM answers WHERE run_id = $1"
+    async with engines.database.connection() as connection, asyncio.timeout(60):
+        while await connection.fetchval(answered, handle.id) < 4:
+            await asyncio.sleep(0.02)
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await handle.result()
+    async with engines.database.connection() as connection:
+        run = await connection.fetchrow("SELECT paid_samples, paid_trials, result FROM runs WHERE run_id = $1", handle.id)
+        spent = await connection.fetchval("SELECT spent_samples FROM budgets WHERE run_id = $1", handle.id)
+        paid = await connection.fetchval(answered, handle.id)
+    assert run is not None
+    assert (run["paid_samples"], run["paid_trials"], spent, paid) == (4, 1, 4, 4)
+    assert json.loads(run["result"])["spend"]["samples"] == 4
 
 
 async def test_a_run_that_is_cancelled_at_once_leaves_no_open_row(engines: Engines, spec: Spec) -> None:
