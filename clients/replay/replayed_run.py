@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -225,7 +225,7 @@ class ReplayedRun(Surroundings):
         state = self._state
         if limits is not None:
             state.adjusted = True
-            state.limits = Limits(limits.stop, limits.budget, state.limits.max_consecutive_failed_trials)
+            state.limits = replace(state.limits, stop=limits.stop, budget=limits.budget)
 
     def record(self, record: RoundRecord) -> None:
         """Keep the round as it comes out. Its notes are the optimizer's; rejections are kept apart from rounds."""
