@@ -140,14 +140,20 @@ def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[E
     ]
 
 
-def look_at_provider(provider: str, lists: OperatorLists) -> tuple[bool, str]:
-    """Whether the endpoint that the environment states for a provider answers, with the models that it lists."""
+async def look_at_providers() -> list[tuple[str, bool, str]]:
+    """Of each provider that the environment states: whether its endpoint can be used, with the models that it lists."""
+    lists = OperatorLists(operator_settings())
+    stated = [name for name in KEY_NAMES if lists.states(name)]
+    return await asyncio.gather(*(asyncio.to_thread(_look_at_provider, name, lists) for name in stated))
+
+
+def _look_at_provider(provider: str, lists: OperatorLists) -> tuple[str, bool, str]:
     place = lists.model_place(f"{provider}/any" if provider != OPENAI else "any", None)
     try:
         known = _models_there(place, lists)
     except _Unusable as error:
-        return False, str(error)
-    return True, f"{place.url} answers" + (f", with {_some(known)}" if known else "")
+        return provider, False, str(error)
+    return provider, True, f"{place.url} answers" + (f", with {_some(known)}" if known else "")
 
 
 def _models_there(asked: ModelPlace, lists: OperatorLists) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,14 +14,13 @@ import pydantic
 from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, split_sizes
 from activities.datasets.run_dataset import refuse_nothing_to_stratify_by
 from activities.endpoints.endpoint_policy import OperatorLists
-from activities.plugins.loader import IMPORT_FAILED
 from activities.preparing.default_prices import NO_PRICES, DefaultPrices, default_prices
 from activities.preparing.extras import missing_extras
 from activities.preparing.factor_files import FactorFiles
 from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints, untaken_files
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
-from clients.checks.plugin_inspection import Inspection, plugin_uses
+from clients.checks.plugin_inspection import Inspection, each_import_once, plugin_uses
 from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.checks.surroundings import BesideSpec, Surroundings, source_beside
@@ -175,7 +174,7 @@ async def check_content(
     of_program = {use.reference: f"version:{use.version}" for use in uses if by_program and is_of_program(use.reference)}
     plugins = await around.plugins([use for use in uses if use.reference not in of_program])
     plugins = replace(plugins, fingerprints=plugins.fingerprints | of_program)
-    told = [f"{where}: {problem}" for where, problem in _each_import_once(plugins.problems)]
+    told = [f"{where}: {problem}" for where, problem in each_import_once(plugins.problems)]
     findings += _located(file, [*data_findings, *told])
     if endpoints:
         for problem in await check_endpoints(known, own_worker=own_worker):
@@ -184,19 +183,6 @@ async def check_content(
     told_sizes = {split.value: size for split, size in sizes.items()}
     counting_samples = members.clusters.count if dataset is not None and members.clusters.merge else None
     return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files, prices)
-
-
-def _each_import_once(problems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """A module that cannot be imported is told of the first place that names it, however many do."""
-    failed: set[str] = set()
-    for where, problem in problems.items():
-        reference, _, told = problem.partition(": ")
-        cause = f"{reference.partition(':')[0]}: {told}"
-        if cause in failed:
-            continue
-        if told.startswith(IMPORT_FAILED):
-            failed.add(cause)
-        yield where, problem
 
 
 def _understood(content: object) -> OptimizationRequest | list[str]:

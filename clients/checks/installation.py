@@ -15,8 +15,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from activities.endpoints.endpoint_policy import KEY_NAMES, OperatorLists
-from clients.checks.endpoints import look_at_provider
+from clients.checks.endpoints import look_at_providers
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home, StackError, port_is_free, read_json
 from clients.embedded.postgres import postgres_binaries
@@ -24,7 +23,7 @@ from clients.embedded.stack import stack_state
 from clients.embedded.temporal_server import temporal_binary
 from clients.own_modules import DISTRIBUTION, IN_CHECKOUT
 from clients.runs.service.servers import named_by_environment, task_queue
-from clients.settings import client_settings, encryption_keys, is_set, operator_settings
+from clients.settings import client_settings, encryption_keys, is_set
 from ratchet._environment import BadSetting
 from store.connection import place_of
 from store.encrypted_contents import refusal_of
@@ -184,12 +183,10 @@ def _environment() -> Iterator[Check]:
 
 async def _models() -> list[Check]:
     """The endpoints of models that the environment states; they are asked what they have, which costs nothing."""
-    lists = OperatorLists(operator_settings())
-    stated = [name for name in KEY_NAMES if lists.states(name)]
-    looks = await asyncio.gather(*(asyncio.to_thread(look_at_provider, name, lists) for name in stated))
+    looks = await look_at_providers()
     return [
-        Check(f"models ({name})", "ok" if usable else "warn", *(told.rsplit("; ", 1) if not usable else (told,)))
-        for name, (usable, told) in zip(stated, looks, strict=True)
+        Check(f"models ({name})", "ok" if usable else "warn", *([told] if usable else told.rsplit("; ", 1)))
+        for name, usable, told in looks
     ]
 
 

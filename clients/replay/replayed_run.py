@@ -23,7 +23,6 @@ from workflows.model.run.contract import Confirmation, OptimizationResult, Prepa
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
-from workflows.rules.decisions.stop_rules import Limits
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.end.ended import RunEnded
 from workflows.run.end.ending import ended_by_rules, ending_of, result_of, scoring_broke

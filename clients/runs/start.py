@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.endpoints.endpoint_policy import OperatorLists, named_by, note_allowed
-from activities.preparing.default_prices import default_prices
+from activities.endpoints.endpoint_policy import named_by, note_allowed
 from activities.preparing.factor_files import FactorFileMissing, keep_factor_files
 from clients.checks.estimate import estimate
-from clients.checks.findings import Checked, check_spec, with_size
+from clients.checks.findings import Checked, check_spec
 from clients.checks.plan_summary import question_before, summary_of
 from clients.checks.team_shortage import team_warning
 from clients.commands.context import CommandError, Context, ExitCode
@@ -31,11 +29,10 @@ from clients.runs.retried_run import NotRetried, Retried, needs_code, retried_ru
 from clients.runs.run_options import RunOptions
 from clients.runs.service.run_code import CodeMissing, code_to_retry, note_code, notes_for
 from clients.runs.service.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
-from clients.runs.start_plan import StartPlan, plan_run, served_on, with_known_size
+from clients.runs.start_plan import StartPlan, plan_run, served_on, sized, with_known_size
 from clients.runs.views.summary import show_end
-from clients.settings import client_settings, operator_settings
+from clients.settings import client_settings
 from store.write.access.teams import Teams
-from store.write.datasets import Datasets
 from workflows.fair_shares import share_of
 from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.request import OptimizationRequest
@@ -233,17 +230,9 @@ async def retry_run(context: Context, run_id: str, options: RunOptions, interrup
             request = request.model_copy(update={"execution": served_on(request, code.task_queue)})
         memo: dict[str, Any] = {"host": platform.node()}
         memo |= {} if code is None else {"spec": code.spec, "plugins": True}
-        await _confirm(context, servers, source.team, await _sized(servers, source, request), options)
+        await _confirm(context, servers, source.team, await sized(servers, source, request), options)
         first = StartPlan(request, source.first_id, code, memo, source.team)
         return await start_retry(context, servers, first, run, options, interruption)
-
-
-async def _sized(servers: Servers, source: Retried, request: OptimizationRequest) -> Checked:
-    """A spec of the store, with what its cost is estimated from."""
-    prices = await asyncio.to_thread(default_prices, request, OperatorLists(operator_settings()))
-    checked, dataset_id = Checked(Path(source.run_id), request=request, default_prices=prices), source.dataset_id
-    datasets = Datasets(servers.database)
-    return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))
 
 
 def _looked_at_first(context: Context, request: OptimizationRequest, options: RunOptions) -> OptimizationRequest:
