@@ -259,6 +259,13 @@ class OperatorLists:
             is_theirs = bool(stated) or origin_of(self._settings.model_url) == origin_of(DEFAULT_MODEL_URL)
         return ModelPlace(provider, url, name) if is_theirs else ModelPlace(OPENAI, self.model_url(given), model)
 
+    def states(self, provider: str) -> bool:
+        """Whether the environment says anything of a provider: its address, or its key."""
+        stated, key = self._of(provider)
+        if provider == BEDROCK:
+            return bool(stated or self._region or self.has_bedrock_token)
+        return bool(key) or stated not in ("", DEFAULT_URLS[provider])
+
     def _of(self, provider: str) -> tuple[str, str]:
         """The address and the key that the environment states for a provider."""
         settings = self._settings

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from activities.plugins.plugin_names import NotDefinedThere, defined_in
 from activities.plugins.program import Program
 from activities.plugins.source_hashes import source_hash
-from workflows.model.failures import INVALID_REQUEST, described, one_line, shorten
+from activities.plugins.tracebacks import traceback_of
+from workflows.model.failures import INVALID_REQUEST, described, one_line, shorten, with_traceback
 from workflows.model.spec.extensions.named_plugins import is_of_program
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ OWN_NAMES = ("ratchet", *(CHECKOUT_NAMES or (_TOP,)))
 """Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
 
 ENVIRONMENT_VARIABLE = "RATCHET_PLUGINS"
+IMPORT_FAILED = "importing it failed"
+"""Begins what is told of a module that raises while it is imported, behind the reference."""
 
 LONGEST_DESCRIPTION = 200
 """Characters of what a plug-in says of itself."""
@@ -219,13 +222,15 @@ class Plugins:
                     f"plug-in {reference}: there is no module {error.name!r} on the worker's import path{where}; "
                     "install it there or correct the reference"
                 ) from None
-            raise invalid(f"plug-in {reference}: importing it failed: {error}; install what is missing") from error
+            raise _broken_import(reference, f"{error}; install what is missing", error) from error
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            raise invalid(
-                f"plug-in {reference}: importing it failed: {described(error)}; make the module importable"
-            ) from error
+            raise _broken_import(reference, f"{described(error)}; mend it, or set what it needs", error) from error
+
+
+def _broken_import(reference: str, told: str, error: BaseException) -> ApplicationError:
+    return invalid(with_traceback(f"plug-in {reference}: {IMPORT_FAILED}: {told}", traceback_of(error)))
 
 
 def _places(spec: ModuleSpec) -> list[Path]:

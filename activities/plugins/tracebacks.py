@@ -27,6 +27,8 @@ _OURS: Final = (
     f"{Path(ratchet.__file__).resolve().parent}{os.sep}",
 )
 _STANDARD: Final = f"{Path(sysconfig.get_path('stdlib')).resolve()}{os.sep}"
+_IMPORTING: Final = ("<frozen importlib", f"{_STANDARD}importlib{os.sep}")
+"""Python's own way to a module."""
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
@@ -49,7 +51,8 @@ def _lines(error: BaseException) -> Iterator[str]:
         for frame, number in traceback.walk_tb(error.__traceback__)
         if not _real(frame.f_code.co_filename).startswith(_OURS)
     ]
-    frames = [frame for frame in foreign if not _is_standard(frame[0])] or foreign[-1:]
+    entered = [frame for frame in foreign if not frame[0].startswith(_IMPORTING)]
+    frames = [frame for frame in entered if not _is_standard(frame[0])] or entered[-1:]
     left_out = len(frames) - MOST_FRAMES
     for place, (file, number, name) in enumerate(frames):
         if left_out > 0 and 0 < place <= left_out:

@@ -129,59 +129,82 @@ def _silent(place: CalledPlace) -> Iterator[EndpointProblem]:
 
 def _check(models: list[tuple[str, ModelPlace]], lists: OperatorLists) -> list[EndpointProblem]:
     where, asked = models[0]
+    try:
+        known = _models_there(asked, lists)
+    except _Unusable as error:
+        return [EndpointProblem(f"{where}: {error}", local=True)]
+    return [
+        EndpointProblem(f"{place}: {asked.url} does not list a model {model.name!r}; it has {_some(known)}", local=False)
+        for place, model in models
+        if known and model.name not in known
+    ]
+
+
+async def look_at_providers() -> list[tuple[str, bool, str]]:
+    """Of each provider that the environment states: whether its endpoint can be used, with the models that it lists."""
+    lists = OperatorLists(operator_settings())
+    stated = [name for name in KEY_NAMES if lists.states(name)]
+    return await asyncio.gather(*(asyncio.to_thread(_look_at_provider, name, lists) for name in stated))
+
+
+def _look_at_provider(provider: str, lists: OperatorLists) -> tuple[str, bool, str]:
+    place = lists.model_place(f"{provider}/any" if provider != OPENAI else "any", None)
+    try:
+        known = _models_there(place, lists)
+    except _Unusable as error:
+        return provider, False, str(error)
+    return provider, True, f"{place.url} answers" + (f", with {_some(known)}" if known else "")
+
+
+def _models_there(asked: ModelPlace, lists: OperatorLists) -> set[str]:
+    """The models that an endpoint lists; empty where it lists none, or cannot be asked."""
     url, provider = asked.url, asked.provider
     key_name, url_name = KEY_NAMES[provider], URL_NAMES[provider]
     host, _ = address_of(url)
     if not host:
-        return [EndpointProblem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
+        raise _Unusable(f"{url!r} is not the URL of a model endpoint; write https://host/v1")
     missing = missing_provider(provider)
     if missing is not None:
-        return [EndpointProblem(f"{where}: models {provider}/… need a package; {missing}", local=True)]
+        raise _Unusable(f"models {provider}/… need a package; {missing}")
     try:
         key = lists.model_key(url, provider)
     except NotListed:
-        told = f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them"
-        return [EndpointProblem(f"{told}; set {url_name} to it, or add it to {MODEL_URLS}", local=True)]
+        told = f"workers send their key only to endpoints their operator named, and {url} is none of them"
+        raise _Unusable(f"{told}; set {url_name} to it, or add it to {MODEL_URLS}") from None
     except KeyMissing:
-        return [EndpointProblem(f"{where}: {url} needs a key, and {key_name} is not set; set it", local=True)]
-    if provider == BEDROCK:
-        return [*([] if lists.has_bedrock_token else _unsigned(where, url)), *_silent_model(where, url)]
+        raise _Unusable(f"{url} needs a key, and {key_name} is not set; set it") from None
     try:
-        known = _listed_models(asked, host, key)
+        if provider == BEDROCK:
+            _look_at_bedrock(url, lists)
+            return set()
+        return _listed_models(asked, host, key)
     except _Refused as error:
-        return [EndpointProblem(f"{where}: {url} {error}; check {key_name}", local=True)]
+        raise _Unusable(f"{url} {error}; check {key_name}") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        told = f"{where}: {url} cannot be reached: {reason}; start it, or correct {url_name} (or base_url)"
-        return [EndpointProblem(told, local=True)]
-    if not known:
-        return []
-    return [
-        EndpointProblem(f"{place}: {url} does not list a model {model.name!r}; it has {_some(known)}", local=False)
-        for place, model in models
-        if model.name not in known
-    ]
+        told = f"correct {url_name} (or base_url)"
+        raise _Unusable(
+            f"{url} cannot be reached: {reason}; {told if provider == BEDROCK else f'start it, or {told}'}"
+        ) from None
 
 
-def _unsigned(where: str, url: str) -> Iterator[EndpointProblem]:
-    """A place that takes signed requests only, while there is nothing here to sign with."""
+def _look_at_bedrock(url: str, lists: OperatorLists) -> None:
+    """Whether there are credentials, and it listens: more cannot be asked for nothing."""
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
 
-    try:
-        found, told = Session().get_credentials() is not None, "there are none"
-    except BotoCoreError as error:
-        found, told = False, str(error)
-    if not found:
-        yield EndpointProblem(f"{where}: {url} wants AWS's credentials, and {told}; set {KEY_NAMES[BEDROCK]}", local=True)
+    if not lists.has_bedrock_token:
+        try:
+            found, told = Session().get_credentials() is not None, "there are none"
+        except BotoCoreError as error:
+            found, told = False, str(error)
+        if not found:
+            raise _Unusable(f"{url} wants AWS's credentials, and {told}; set {KEY_NAMES[BEDROCK]}")
+    socket.create_connection(address_of(url), SECONDS_TO_ANSWER).close()
 
 
-def _silent_model(where: str, url: str) -> Iterator[EndpointProblem]:
-    try:
-        socket.create_connection(address_of(url), SECONDS_TO_ANSWER).close()
-    except OSError as error:
-        told = f"{where}: {url} cannot be reached: {error}; correct {URL_NAMES[BEDROCK]} (or base_url)"
-        yield EndpointProblem(told, local=True)
+class _Unusable(Exception):
+    """An endpoint cannot be used from here; the message says what to do."""
 
 
 class _Refused(Exception):

@@ -20,7 +20,7 @@ from activities.preparing.factor_files import FactorFiles
 from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints, untaken_files
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
-from clients.checks.plugin_inspection import Inspection, plugin_uses
+from clients.checks.plugin_inspection import Inspection, each_import_once, plugin_uses
 from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.checks.surroundings import BesideSpec, Surroundings, source_beside
@@ -174,7 +174,7 @@ async def check_content(
     of_program = {use.reference: f"version:{use.version}" for use in uses if by_program and is_of_program(use.reference)}
     plugins = await around.plugins([use for use in uses if use.reference not in of_program])
     plugins = replace(plugins, fingerprints=plugins.fingerprints | of_program)
-    told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
+    told = [f"{where}: {problem}" for where, problem in each_import_once(plugins.problems)]
     findings += _located(file, [*data_findings, *told])
     if endpoints:
         for problem in await check_endpoints(known, own_worker=own_worker):

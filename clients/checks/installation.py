@@ -8,12 +8,14 @@ import platform
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from clients.checks.endpoints import look_at_providers
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home, StackError, port_is_free, read_json
 from clients.embedded.postgres import postgres_binaries
@@ -65,6 +67,8 @@ VARIABLES = (
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LITTLE, TOO_LITTLE = 2 * 1024**3, 256 * 1024**2
 ANSWERS_WITHIN = 10.0
+WIDTH = 90
+"""Columns of what is told of one thing."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ async def diagnose(context: Context) -> int:
         *_environment(),
         _encryption(),
     ]
-    checks += await _servers(context)
+    checks += [*await _models(), *await _servers(context)]
     failed = any(check.status == "fail" for check in checks)
     context.facts({"ok": not failed, "checks": [asdict(check) for check in checks]}, _text(checks))
     return ExitCode.FAILED if failed else ExitCode.DONE
@@ -98,7 +102,9 @@ def _text(checks: list[Check]) -> str:
     lines: list[str] = []
     width = max(len(check.name) for check in checks) + 2
     for check in checks:
-        lines.append(f"{check.status:<5}{check.name + ':':<{width}}{check.detail}")
+        wrapped = textwrap.wrap(check.detail, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+        heads = [f"{check.status:<5}{check.name + ':':<{width}}", *(" " * (5 + width) for _ in wrapped[1:])]
+        lines += [head + line for head, line in zip(heads, wrapped, strict=True)]
         if check.fix is not None:
             lines.append(f"{'':<5}{'':<{width}}→ {check.fix}")
     return "\n".join(lines)
@@ -171,8 +177,18 @@ def _disk(home: Path) -> Check:
 
 
 def _environment() -> Iterator[Check]:
-    for name in VARIABLES:
-        yield Check(name, "ok", "set" if is_set(name) else "not set")
+    yield from (Check(name, "ok", "set") for name in VARIABLES if is_set(name))
+    if unset := [name for name in VARIABLES if not is_set(name)]:
+        yield Check("not set", "ok", ", ".join(unset))
+
+
+async def _models() -> list[Check]:
+    """The endpoints of models that the environment states; they are asked what they have, which costs nothing."""
+    looks = await look_at_providers()
+    return [
+        Check(f"models ({name})", "ok" if usable else "warn", *([told] if usable else told.rsplit("; ", 1)))
+        for name, usable, told in looks
+    ]
 
 
 def _encryption() -> Check:

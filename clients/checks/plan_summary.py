@@ -117,7 +117,8 @@ def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[
         rows["Prices"] = checked.default_prices.source
     if request.execution.mode != "direct":
         rows["Batches"] = _batches(request)
-    plan = assumed_plan(request, costs.samples_per_trial) if data and costs.trials != 1 else None
+    held_back = checked.splits.get("test") or None
+    plan = assumed_plan(request, costs.samples_per_trial, held_back) if data and costs.trials != 1 else None
     if plan is not None:
         rows["Can find"] = plan.words
     if run_id is not None:

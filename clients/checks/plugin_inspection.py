@@ -14,12 +14,12 @@ import os
 import signal
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from activities.plugins.loader import CHECKOUT_NAMES, OWN_NAMES
+from activities.plugins.loader import CHECKOUT_NAMES, IMPORT_FAILED, OWN_NAMES
 from clients.checks.name_clashes import name_clash
 from clients.own_modules import module_command, python_path
 from clients.settings import environment_of_children
@@ -112,6 +112,19 @@ async def inspect_plugins(
             uses, f"importing it ends the process ({_how(child.returncode)}): {last[0][:300]}; make the module importable"
         )
     return Inspection(**answer)
+
+
+def each_import_once(problems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """A module that cannot be imported is told of the first place that names it, however many do."""
+    failed: set[str] = set()
+    for where, problem in problems.items():
+        reference, _, told = problem.partition(": ")
+        cause = f"{reference.partition(':')[0]}: {told}"
+        if cause in failed:
+            continue
+        if told.startswith(IMPORT_FAILED):
+            failed.add(cause)
+        yield where, problem
 
 
 def _end_group(pid: int) -> None:

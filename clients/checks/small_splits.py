@@ -9,6 +9,7 @@ from workflows.model.spec.judgement import JudgementSpec, Verdict
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.decisions.verdicts import judge
+from workflows.rules.spec.default_splits import told_of_confirmation
 
 MOST_TRIED = 200
 """Samples. Where so many are not enough, alpha is what is wrong, and no number of samples is worth naming."""
@@ -16,10 +17,13 @@ MOST_TRIED = 200
 
 def too_small_splits(request: OptimizationRequest, counting: Mapping[Split, int]) -> Iterator[str]:
     """Splits of which no verdict can be `better`, even where the baseline fails all samples and the candidate passes them."""
-    asked = {Split.TEST: "winner is confirmed"}
+    confirmed = "winner is confirmed"
+    asked = {Split.TEST: confirmed}
+    searched = next((split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if counting.get(split)), Split.ALL)
     if request.judgement.accept in ("better", "not_worse"):
-        searched = next((split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if counting.get(split)), Split.ALL)
         asked[searched] = "candidates are judged"
+    elif request.judgement.rule == "improvement" and told_of_confirmation(request, counting.get(Split.TEST, 0)):
+        asked[searched] = confirmed
     for split, why in asked.items():
         size = counting.get(split, 0)
         if split is not Split.TEST and request.samples_per_trial is not None:
@@ -28,7 +32,8 @@ def too_small_splits(request: OptimizationRequest, counting: Mapping[Split, int]
             least = next((n for n in range(size, MOST_TRIED) if _can_show_a_gain(n, request.judgement)), None)
             needed = "a larger judgement.alpha is needed" if least is None else f"at least {least} are needed"
             where = "dataset" if split is Split.ALL else f"dataset.splits.{split.value}"
-            yield f"{where}: its {size} samples are too few to show any gain, and by them the {why}; {needed}"
+            few = f"its {size} samples are" if size > 1 else "one sample is"
+            yield f"{where}: {few} too few to show any gain, and by {'them' if size > 1 else 'it'} the {why}; {needed}"
 
 
 def _can_show_a_gain(samples: int, spec: JudgementSpec) -> bool:

@@ -87,8 +87,10 @@ def _show(found: SideBySide) -> None:
         if one.judged is not None:
             console.print(Text(_one_line(f"{one.name}: {one.judged.explanation}")))
         for turn, items in one.samples.items():
-            if items:
-                console.print(Text(f"  {turn}: {_one_line(', '.join(items))}"))
+            for item in items:
+                console.print(
+                    Text(f"  {turn}: {_one_line(item)}  {_one_line(one.inputs.get(item, ''))}".rstrip()), no_wrap=True
+                )
 
 
 def _row(one: ComparedCandidate, difference: str, verdict: str, fixed: str, broken: str) -> list[str]:

@@ -148,6 +148,8 @@ def add_to(app: typer.Typer) -> None:
         context: Context,
         run_id: Annotated[str, typer.Argument(metavar="ID", help="A finished run, as `ratchet list` shows it.")],
         detach: Annotated[bool, typer.Option("--detach", help="Start it and leave; `ratchet watch` comes back.")] = False,
+        yes: YesOption = False,
+        ask_above: AskAboveOption = 1.0,
         verbosity: VerbosityOption = "summary",
         output: OutputOption = Path(),
         gate: GateOption = None,
@@ -157,12 +159,13 @@ def add_to(app: typer.Typer) -> None:
         """Run a finished run again for what failed: a new run that takes over all its other answers, and its proposals.
 
         Nothing that was answered is paid for again. Once answers that failed before are there, other candidates may turn out
-        to be the best, so that later rounds may differ, and cost what they cost.
+        to be the best, so that later rounds may differ, and cost what they cost: it asks as `ratchet run` does.
         """
         from clients.runs.interruption import run_async
         from clients.runs.run_options import RunOptions
         from clients.runs.start import retry_run
         from clients.runs.views.summary import ending_of
 
-        options = RunOptions(detach=detach, yes=True, ending=ending_of(verbosity, output, gate, junit, summary))
+        ending = ending_of(verbosity, output, gate, junit, summary)
+        options = RunOptions(detach=detach, yes=yes, ask_above=ask_above, ending=ending)
         return run_async(context, lambda interruption: retry_run(context, run_id, options, interruption))

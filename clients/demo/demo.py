@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,11 @@ from clients.settings import change_environment
 
 EXAMPLE: Final = files(__package__) / "example"
 SERVERS = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "DATABASE_URL")
+WIDEST: Final = 111
+INTRODUCTION: Final = (
+    "SIMULATED: the model. It speaks the OpenAI protocol over HTTP on this machine and answers by rules; its prices are "
+    "invented, nothing is paid. Real: Temporal, PostgreSQL, the worker, and every decision of the run."
+)
 
 
 async def demonstrate(context: Context, verbosity: Verbosity, output: Path, interruption: Interruption) -> int:
@@ -25,10 +33,7 @@ async def demonstrate(context: Context, verbosity: Verbosity, output: Path, inte
     change_environment(dict.fromkeys(SERVERS))  # the demo never touches servers that matter
     async with simulated_model(context) as base_url:
         change_environment({"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": NO_KEY})
-        context.say(
-            "SIMULATED: the model. It speaks the OpenAI protocol over HTTP on this machine and answers by rules; its prices\n"
-            "are invented, nothing is paid. Real: Temporal, PostgreSQL, the worker, and every decision of the run.\n"
-        )
+        context.say(textwrap.fill(INTRODUCTION, _width()) + "\n")
         ending = EndView(verbosity, output, "make dev" if IN_CHECKOUT else "ratchet dev")
         options = RunOptions(new=True, yes=True, whole_engine=False, ending=ending)
         with as_file(EXAMPLE) as example:
@@ -36,3 +41,7 @@ async def demonstrate(context: Context, verbosity: Verbosity, output: Path, inte
         if code == ExitCode.DONE:
             context.say(f"Spec:        {EXAMPLE / 'spec.yaml'}; `ratchet init` begins one of your own")
     return code
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else WIDEST

@@ -32,6 +32,7 @@ from clients.runs.identity import run_id_of
 from ratchet._formats.canonical import NotCanonical
 from ratchet._frozen import Payload
 from store.write.datasets import Datasets
+from workflows.model.failures import with_remark
 from workflows.model.spec.request import OptimizationRequest
 
 LARGEST_SPEC: Final = 1_000_000
@@ -142,7 +143,8 @@ class ServersSurroundings:
         if not found.problems:
             return found
         self.unseen |= {
-            place: f"{problem} (on this server; the workers may have it)" for place, problem in found.problems.items()
+            place: with_remark(problem, " (on this server; the workers may have it)")
+            for place, problem in found.problems.items()
         }
         return Inspection({}, {}, {})
 

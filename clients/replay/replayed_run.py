@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -23,7 +23,6 @@ from workflows.model.run.contract import Confirmation, OptimizationResult, Prepa
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
-from workflows.rules.decisions.stop_rules import Limits
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.end.ended import RunEnded
 from workflows.run.end.ending import ended_by_rules, ending_of, result_of, scoring_broke
@@ -225,7 +224,7 @@ class ReplayedRun(Surroundings):
         state = self._state
         if limits is not None:
             state.adjusted = True
-            state.limits = Limits(limits.stop, limits.budget, state.limits.max_consecutive_failed_trials)
+            state.limits = replace(state.limits, stop=limits.stop, budget=limits.budget)
 
     def record(self, record: RoundRecord) -> None:
         """Keep the round as it comes out. Its notes are the optimizer's; rejections are kept apart from rounds."""

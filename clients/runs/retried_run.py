@@ -23,6 +23,7 @@ class Retried:
     run_id: str
     request: OptimizationRequest
     team: str
+    dataset_id: str
     removed: str
     """What a policy has removed of its answers, as a sentence: that is asked, and paid, again."""
 
@@ -40,7 +41,7 @@ async def retried_run(reader: StoreReader, run_id: str) -> Retried:
     if row.status not in TERMINAL:
         raise NotRetried(f"there is nothing to retry: {run_id} is still open; wait for its end, or `ratchet stop` it")
     request = OptimizationRequest.model_validate(row.spec).model_copy(update={"retry_of": run_id})
-    return Retried(run_id, request, await reader.teams.of_run(run_id), removal_text(row.removals))
+    return Retried(run_id, request, await reader.teams.of_run(run_id), row.dataset_id, removal_text(row.removals))
 
 
 def needs_code(request: OptimizationRequest, task_queue: str) -> bool:

@@ -29,7 +29,7 @@ from clients.runs.retried_run import NotRetried, Retried, needs_code, retried_ru
 from clients.runs.run_options import RunOptions
 from clients.runs.service.run_code import CodeMissing, code_to_retry, note_code, notes_for
 from clients.runs.service.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
-from clients.runs.start_plan import StartPlan, plan_run, served_on, with_known_size
+from clients.runs.start_plan import StartPlan, plan_run, served_on, sized, with_known_size
 from clients.runs.views.summary import show_end
 from clients.settings import client_settings
 from store.write.access.teams import Teams
@@ -45,6 +45,8 @@ class BegunRun:
     run_id: str
     plan: StartPlan
     is_finished: bool = False
+    status: str = ""
+    """Of one that is finished."""
 
 
 async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
@@ -65,7 +67,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
             return await start_retry(context, servers, plan, before, options, interruption)
         begun = await begin_run(context, servers, checked, options)
         if begun.is_finished:
-            return await _show_finished(context, servers, begun.run_id, options)
+            return await _show_finished(context, servers, begun, options)
         if options.detach:
             return await leave_started(context, servers, begun.run_id, begun.plan)
         return await attend(context, servers, begun.run_id, begun.plan.plugins, options, interruption)
@@ -78,7 +80,7 @@ async def begin_run(context: Context, servers: Servers, checked: Checked, option
     plan = await once_back(servers, lambda: plan_run(servers, checked, source, team), context.note)
     run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
     if run.is_finished:
-        return BegunRun(run.run_id, plan, is_finished=True)
+        return BegunRun(run.run_id, plan, is_finished=True, status=run.status)
     run_id = run.run_id
     if run.is_open:
         context.say(f"{run_id} is {run.status}; attached to it ({options.words.new} would start another)")
@@ -228,6 +230,7 @@ async def retry_run(context: Context, run_id: str, options: RunOptions, interrup
             request = request.model_copy(update={"execution": served_on(request, code.task_queue)})
         memo: dict[str, Any] = {"host": platform.node()}
         memo |= {} if code is None else {"spec": code.spec, "plugins": True}
+        await _confirm(context, servers, source.team, await sized(servers, source, request), options)
         first = StartPlan(request, source.first_id, code, memo, source.team)
         return await start_retry(context, servers, first, run, options, interruption)
 
@@ -272,6 +275,9 @@ async def _start(servers: Servers, plan: StartPlan, run_id: str, *, fresh: bool)
     return run_id
 
 
-async def _show_finished(context: Context, servers: Servers, run_id: str, options: RunOptions) -> int:
-    remark = f"This spec ran before, as {run_id}; nothing was called or paid. `--new` runs it again."
-    return await show_end(context, servers, run_id, options.ending, remark)
+async def _show_finished(context: Context, servers: Servers, run: BegunRun, options: RunOptions) -> int:
+    again = "`--new` runs it again."
+    if run.status != "completed":
+        again = "`--retry-failed` goes on with the answers that it has, `--new` pays for all of them again."
+    remark = f"This spec ran before, as {run.run_id} ({run.status}); nothing was called or paid. {again}"
+    return await show_end(context, servers, run.run_id, options.ending, remark)

@@ -19,6 +19,7 @@ from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.context import CommandError, Context
 from clients.runs.answered_run import Answered, NotRescored
 from clients.runs.identity import by_dataset_id, plugin_task_queue, run_id_of
+from clients.runs.retried_run import Retried
 from clients.runs.service.run_code import RunCode
 from clients.runs.service.servers import Servers, once_back, task_queue
 from clients.runs.service.workers import PluginCode
@@ -157,3 +158,11 @@ async def with_known_size(context: Context, servers: Servers, checked: Checked, 
         return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))
 
     return await once_back(servers, with_its_size, context.note)
+
+
+async def sized(servers: Servers, retried: Retried, request: OptimizationRequest) -> Checked:
+    """A spec of the store, with what the cost of running it again is estimated from."""
+    prices = await asyncio.to_thread(default_prices, request, OperatorLists(operator_settings()))
+    checked = Checked(Path(retried.run_id), request=request, default_prices=prices)
+    datasets, dataset_id = Datasets(servers.database), retried.dataset_id
+    return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))

@@ -17,7 +17,7 @@ from store.write.limits.budgets import limits_in, open_budget, set_limits, settl
 from store.write.overlays import store_overlay
 from store.write.retention.legal_holds import refuse_held
 from store.write.rounds import write_rounds
-from store.write.served_times import run_clock, write_stood_still
+from store.write.served_times import end_clock, run_clock, write_stood_still
 from store.write.suites import DrawnSuite, store_suite
 from workflows.model.run.clock import RunClock
 from workflows.model.run.contract import CommitRounds, FinishInput
@@ -200,6 +200,7 @@ class Runs:
                 result.started_at,
                 result.finished_at,
             )
+            await end_clock(connection, finish.run_id)
             events += await cut_off_trials(connection, finish.run_id, "the run ended before this trial did")
             await connection.execute(
                 "UPDATE rounds SET stopped = true, stop_reason = coalesce(stop_reason, $2)"

@@ -28,7 +28,7 @@ def _unserved_until(moment: str) -> str:
 _RESTING_SINCE = "(r.clock ->> 'resting_since')::timestamptz"
 _LAST_MOMENT = f"coalesce({_RESTING_SINCE}, r.finished_at, clock_timestamp())"
 
-STOOD_STILL: Final = f"""
+_STOOD_STILL: Final = f"""
     extract(epoch FROM
         coalesce((r.clock ->> 'paused_for')::interval, interval '0')
         + greatest({_unserved_until(_LAST_MOMENT)} - coalesce((r.clock ->> 'unserved')::interval, interval '0'), interval '0')
@@ -36,7 +36,10 @@ STOOD_STILL: Final = f"""
                ELSE greatest(coalesce(r.finished_at, clock_timestamp()) - {_RESTING_SINCE}, interval '0') END
     )::float8
 """
-"""For how many seconds the run stood still so far: paused, or served by nobody."""
+
+STOOD_STILL: Final = f"coalesce((r.clock ->> 'at_end')::float8, {_STOOD_STILL})"
+"""For how many seconds the run stood still so far: paused, or served by nobody. Told anew until it ends: whoever wrote its end
+served it until then, although his last mark may be some seconds older, from which the next worker counts."""
 
 
 class ServedTimes:
@@ -94,5 +97,16 @@ async def write_stood_still(connection: Connection, run_id: str, stood_still: St
         unserved = (await run_clock(connection, run_id)).unserved
     told = stood_still.model_copy(update={"unserved": unserved})
     await connection.execute(
-        "UPDATE runs SET clock = $2 WHERE run_id = $1", run_id, storable_json(told.model_dump(mode="json"))
+        "UPDATE runs SET clock = $2 WHERE run_id = $1 AND NOT clock ? 'at_end'",
+        run_id,
+        storable_json(told.model_dump(mode="json")),
+    )
+
+
+async def end_clock(connection: Connection, run_id: str) -> None:
+    """Keep how long a run stood still until its end; marks that workers leave later change nothing about that."""
+    await connection.execute(
+        f"UPDATE runs r SET clock = r.clock || jsonb_build_object('at_end', {_STOOD_STILL})"  # noqa: S608 (constants of this module)
+        " WHERE r.run_id = $1 AND NOT r.clock ? 'at_end'",
+        run_id,
     )

@@ -222,10 +222,10 @@ async def test_what_such_a_trial_was_paid_for_counts_and_what_it_says_later_coun
     await run.store.outcomes.commit(shard, run.suite, [run.outcome(position) for position in range(3)])
     await run.store.runs.finish(run.finish("cancelled"))
 
-    async def told() -> list[tuple[int, int, float]]:
+    async def told() -> list[tuple[Any, ...]]:
         async with run.database.connection() as connection:
             return [
-                tuple(await connection.fetchrow(f"SELECT {columns} FROM {table} WHERE run_id = $1", run.run_id))
+                tuple(*await connection.fetch(f"SELECT {columns} FROM {table} WHERE run_id = $1", run.run_id))
                 for table, columns in (
                     ("trials", "paid_samples, paid_tokens, paid_cost"),
                     ("runs", "paid_samples, paid_tokens, paid_cost"),

@@ -154,6 +154,23 @@ async def test_every_view_sees_the_same_clock_and_a_night_within_a_pause_counts_
     assert await hours_still() == pytest.approx(13, abs=0.01)
 
 
+async def test_what_nobody_serves_after_the_end_is_no_part_of_the_run(
+    example: ExampleRun, database: Database, reader: StoreReader
+) -> None:
+    """A short run ends between two marks: the worker goes, and the next one counts from the last of them."""
+    await example.store.served_times.mark(BOTH)
+    run = await example.open()
+    await passes(database, 10 / 3600)
+    await run.store.runs.finish(run.finish("completed"))
+    await passes(database, 1)
+    await run.store.served_times.mark(BOTH)
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), stood_still=StoodStill()))
+    found = await reader.runs.load(run.run_id)
+    assert found and found.finished_at
+    assert found.stood_still_seconds == 0.0
+    assert (found.finished_at - found.started_at).total_seconds() > 5
+
+
 async def test_another_execution_starts_a_clock_of_its_own(example: ExampleRun, database: Database) -> None:
     await example.store.served_times.mark(BOTH)
     run = await example.open()

@@ -71,6 +71,8 @@ class Planning(Payload):
     comparisons: int = 1
     """Candidates that are judged together."""
     power: float = 0.8
+    held_back: int = 0
+    """Samples by which a winner is confirmed."""
     known: Plan | None = None
     """What the run can find out, where the noise was measured before."""
 

@@ -104,6 +104,10 @@ class MeasureOptimizer(OptimizerSpec):
     def looks_further(self) -> bool:
         return bool(self.configurations)
 
+    @property
+    def seeks_winner(self) -> bool:
+        return self.looks_further
+
 
 class Measure:
     """Tries what it was given, once."""

@@ -37,6 +37,8 @@ class RescoreOptimizer(OptimizerSpec):
     """Its candidates, round by round."""
     learned_from_train: bool = False
     """Whether its optimizer is one that learns from samples of their own: then the same splits are drawn by default."""
+    sought_winner: bool = True
+    """Whether it could have a winner: then samples are held back by default, as they were for it."""
 
     @property
     def proposer(self) -> None:
@@ -56,6 +58,10 @@ class RescoreOptimizer(OptimizerSpec):
     @property
     def learns_from_train(self) -> bool:
         return self.learned_from_train
+
+    @property
+    def seeks_winner(self) -> bool:
+        return self.sought_winner
 
     @property
     def answers_of(self) -> str:

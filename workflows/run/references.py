@@ -60,6 +60,7 @@ def planning_of(state: RunState) -> Planning:
         most_replicates=noise.most_replicates,
         comparisons=request.optimizer.candidates_per_round,
         power=noise.power,
+        held_back=state.prepared.test_samples,
     )
 
 
@@ -73,5 +74,6 @@ def planning_at_baseline(state: RunState) -> Planning | None:
         replicates=design.replicates,
         comparisons=request.optimizer.candidates_per_round,
         power=request.noise_first.power if request.noise_first else Planning.model_fields["power"].default,
+        held_back=state.prepared.test_samples if state.prepared else 0,
         known=state.plan if state.noise is not None else None,
     )

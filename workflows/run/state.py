@@ -6,6 +6,7 @@ The workflow asks and tells; every number that a query, a report or a stop rule 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ratchet._formats.canonical import normalize
@@ -66,7 +67,8 @@ class RunState:
         self.resting_since: datetime | None = None
         self.status: RunStatus = "initialized"
         self.phase = "preparing"
-        self.limits = Limits(request.stop, request.budget, request.execution.max_consecutive_failed_trials)
+        several = request.optimizer.candidates_per_round > 1
+        self.limits = Limits(request.stop, request.budget, request.execution.max_consecutive_failed_trials, several)
         self.concurrent_trials = request.execution.concurrent_trials
         self.concurrent_samples = request.execution.concurrent_samples
         self.priority = request.execution.priority
@@ -117,7 +119,7 @@ class RunState:
         plug-ins say of themselves."""
         self.request = self.request.described(prepared.descriptions)
         stop = self.limits.stop.model_copy(update={"policy": self.request.stop.policy})
-        self.limits = Limits(stop, self.limits.budget, self.limits.max_consecutive_failed_trials)
+        self.limits = replace(self.limits, stop=stop)
         if prepared.read is not None:
             prompt, snapshot = self.request.prompt, prepared.read.snapshot
             prompt = prompt if prompt is None else prompt.model_copy(update={"snapshot": snapshot})
@@ -529,8 +531,8 @@ class RunState:
             self.budget_adjusted, self.spending.exhausted, self.spending.over = True, None, None
             self.spending.team_rest = None
         self.adjusted = self.adjusted or bool(stop or budget)
-        self.limits = Limits(
-            self.limits.stop.model_copy(update=stop),
-            self.limits.budget.model_copy(update=budget),
-            self.limits.max_consecutive_failed_trials,
+        self.limits = replace(
+            self.limits,
+            stop=self.limits.stop.model_copy(update=stop),
+            budget=self.limits.budget.model_copy(update=budget),
         )

@@ -63,5 +63,10 @@ def error_rate_text(spec: JudgementSpec) -> str:
 def plan_text(plan: Plan, spec: JudgementSpec) -> str:
     """What the run can find out, in a line."""
     if spec.rule == "non_inferiority":
-        return f"losses of less than {telling_apart(plan.margin)[0]} are excluded in {plan.power:.0%} of cases"
-    return f"gains from {signed(plan.detectable, 3)} are found in {plan.power:.0%} of cases"
+        margin = plan.margin if plan.confirmable is None else max(plan.margin, plan.confirmable)
+        return f"losses of less than {telling_apart(margin)[0]} are excluded in {plan.power:.0%} of cases"
+    if not plan.finds_any:
+        return f"no gain, however large, is found in {plan.power:.0%} of cases"
+    if plan.confirmable is None:
+        return f"gains from {signed(plan.detectable, 3)} are found in {plan.power:.0%} of cases"
+    return f"gains from {signed(plan.confirmable, 3)} are confirmed in {plan.power:.0%} of cases"

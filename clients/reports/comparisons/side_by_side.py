@@ -16,10 +16,13 @@ from store.read.rows.run_rows import RunDetail
 from store.read.rows.trial_rows import TrialDetail
 from store.read.samples.comparisons import Contrast, counted
 from store.read.samples.sample_pairs import Turn
+from workflows.model.failures import one_line, shorten
 from workflows.model.spec.judgement import Judged, JudgementSpec
 from workflows.rules.decisions.verdicts import judge
+from workflows.rules.scoring.first_look import readable
 
 SAMPLES_NAMED = 5
+LONGEST_INPUT = 60
 PERCENT = 100.0
 CONFIRMATION = "confirmation"
 
@@ -51,6 +54,8 @@ class ComparedStanding(ComparedCandidate):
     """The verdict against the first, corrected for how many comparisons there are. None where nothing was answered in both."""
     samples: dict[Literal["fixed", "broken"], tuple[str, ...]]
     """The ids of the first few samples that were fixed, and broken."""
+    inputs: dict[str, str]
+    """By these ids, how what they ask begins: samples without an id of their own are called by their content."""
     changes: tuple[FactorDifference, ...]
     """What differs between both configurations."""
 
@@ -198,5 +203,6 @@ async def _compared(
         counts=counted(pair.pairs),
         judged=judged,
         samples={"fixed": pair.named["fixed"], "broken": pair.named["broken"]},
+        inputs={name: shorten(one_line(readable(given)), LONGEST_INPUT) for name, given in pair.inputs.items()},
         changes=changes,
     )

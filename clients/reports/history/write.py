@@ -52,7 +52,12 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         scorer_description=describe_objective(request.objective, request.metric),
         mutator_description=request.optimizer.describe(_longest_text(request, factors)),
         termination_policy_description=describe(
-            Limits(facts.limits.stop, facts.limits.budget, request.execution.max_consecutive_failed_trials)
+            Limits(
+                facts.limits.stop,
+                facts.limits.budget,
+                request.execution.max_consecutive_failed_trials,
+                request.optimizer.candidates_per_round > 1,
+            )
         ),
         components=_components(request, facts.limits),
         dataset_id=facts.dataset_id,

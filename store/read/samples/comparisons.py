@@ -112,6 +112,8 @@ class Contrast:
     pairs: list[SamplePair]
     named: dict[Turn, tuple[str, ...]] = field(default_factory=dict)
     """The ids of the first few samples that took a turn."""
+    inputs: dict[str, Any] = field(default_factory=dict)
+    """By their ids, what these samples ask."""
 
     def evidence(self) -> Evidence | None:
         """What comparing both finds, by the rules of the candidate's run; None when no sample has a score in both."""
@@ -159,7 +161,7 @@ async def _contrast(connection: Connection, baseline: MeasuredTrial, candidate: 
     first = {turn: [pair.one.item_hash for pair in pairs if pair.turn == turn][:named] for turn in turns}
     known = await inputs_of(connection, baseline.run_id, baseline.split, [one for found in first.values() for one in found])
     told = {turn: tuple(known[one]["item_id"] for one in found) for turn, found in first.items()}
-    return Contrast(baseline, candidate, pairs, told)
+    return Contrast(baseline, candidate, pairs, told, {one["item_id"]: one["input"] for one in known.values()})
 
 
 class KeptVerdicts:

@@ -219,7 +219,32 @@ async def test_a_split_that_can_show_nothing_is_told(directory: Path, changes: s
 
 async def test_candidates_that_are_judged_need_enough_samples_too(directory: Path) -> None:
     [found] = (await checked(directory, SPEC + "judgement: {accept: better}\n")).findings
-    assert "dataset: its 1 samples are too few to show any gain, and by them the candidates are judged" in found.message
+    assert "dataset: one sample is too few to show any gain, and by it the candidates are judged" in found.message
+
+
+@pytest.mark.parametrize(("samples", "told"), [(4, "dataset: its 4 samples are too few to show any gain"), (5, None)])
+async def test_too_few_samples_to_confirm_anything_by_cross_fitting_are_told(
+    directory: Path, samples: int, told: str | None
+) -> None:
+    (directory / "data.jsonl").write_text("\n".join(f'{{"input": {{"q": {n}}}, "expected": 1}}' for n in range(samples)))
+    found = await checked(directory, changed(ITEMS, "{path: data.jsonl}"))
+    messages = [finding.message for finding in found.warnings]
+    assert [message for message in messages if "too few" in message] == [one for one in messages if told and told in one]
+    assert any("cross-fitting" in message for message in messages)
+    [words] = [line for line in summary_of(found)[0] if "Can find" in line]
+    assert ("no gain, however large, is found in 80% of cases" in words) is (samples == 4)
+
+
+async def test_a_module_that_raises_is_told_once_with_the_line_that_did(directory: Path) -> None:
+    (directory / "keyless.py").write_text("import os\n\nKEY = os.environ['NO_SUCH_KEY']\n")
+    text = changed("mine:target", "keyless:target").replace(
+        "objective:", 'scorers: [{kind: python, name: s, ref: "keyless:s"}]\nobjective:'
+    )
+    [found] = (await checked(directory, text)).findings
+    message, _, where = found.message.partition("\n")
+    assert message.endswith("importing it failed: KeyError: 'NO_SUCH_KEY'; mend it, or set what it needs")
+    assert where.endswith("keyless.py:3 in <module>: KEY = os.environ['NO_SUCH_KEY']")
+    assert "importlib" not in where
 
 
 async def test_the_code_beside_a_spec_is_part_of_what_its_plugins_are(directory: Path) -> None:
@@ -470,6 +495,7 @@ async def test_groups_with_which_nothing_can_be_compared_are_told(directory: Pat
     assert [finding.message for finding in found.warnings] == [
         "dataset.path: 60 samples are copies of 30 contents: each content counts once",
         "dataset.group_by: 60 samples count as 3, with which nothing can be compared; 4 are the fewest",
+        "dataset: its 3 samples are too few to show any gain, and by them the winner is confirmed; at least 5 are needed",
         "dataset: no samples are held back, which takes 75 samples or a share in dataset.splits.test: the winner is confirmed "
         "by cross-fitting over the samples of the search",
     ]

@@ -15,6 +15,7 @@ import yaml
 
 from clients.cli import main
 from clients.commands.begin import schema_text
+from clients.testing.fake_model import fake_model
 from store.connection import Database
 from tests.support.forked_commands import ROOT, run_forked
 from workflows.model.spec.request import spec_schema
@@ -224,11 +225,15 @@ class TestErrors:
 
 
 def test_doctor_shows_no_values_of_variables(cli: Cli) -> None:
-    done = cli("doctor", "--json", environment={"OPENAI_API_KEY": "sk-very-secret"})
+    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    done = cli("doctor", "--json", environment={"OPENAI_API_KEY": "sk-very-secret", **nobody})
     facts = json.loads(done.stdout)
     assert facts["ok"] is (done.returncode == 0)
     by_name = {check["name"]: check for check in facts["checks"]}
     assert by_name["OPENAI_API_KEY"] == {"name": "OPENAI_API_KEY", "status": "ok", "detail": "set", "fix": None}
+    assert "DATABASE_URL" in by_name["not set"]["detail"] and "DATABASE_URL" not in by_name
+    assert by_name["models (openai)"]["status"] == "warn"
+    assert by_name["models (openai)"]["fix"] == "start it, or correct OPENAI_BASE_URL (or base_url)"
     assert by_name["Temporal binary"]["status"] == by_name["PostgreSQL binaries"]["status"] == "ok"
     assert "sk-very-secret" not in done.stdout + done.stderr
 
@@ -236,7 +241,7 @@ def test_doctor_shows_no_values_of_variables(cli: Cli) -> None:
 def test_who_only_looks_makes_no_home(cli: Cli, tmp_path: Path) -> None:
     """Folders below would take it for theirs."""
     done = cli("doctor")
-    assert f"{tmp_path.resolve() / '.ratchet'} (made when it is needed)" in done.stdout
+    assert f"{tmp_path.resolve() / '.ratchet'} (made when it is needed)" in " ".join(done.stdout.split())
     assert cli("list").stdout.startswith("no runs in .ratchet")
     assert cli("init", "mine").returncode == 0
     assert "OPENAI_API_KEY is not set" in cli("check", "mine/spec.yaml").stderr
@@ -247,6 +252,14 @@ def test_what_doctor_finds_stands_in_one_column(cli: Cli) -> None:
     lines = cli("doctor").stdout.splitlines()
     found = [line for line in lines if line.startswith(("ok ", "warn ", "fail "))]
     assert len({len(line) - len(line[line.index(":") + 1 :].lstrip()) for line in found}) == 1
+
+
+def test_doctor_asks_the_models_endpoint_and_names_what_is_not_set_at_once(cli: Cli) -> None:
+    with fake_model("yes") as model:
+        done = cli("doctor", environment={"OPENAI_BASE_URL": model.url})
+    assert f"ok models (openai): {model.url} answers" in " ".join(done.stdout.split())
+    assert done.stdout.count("not set:") == 1
+    assert max(len(line) for line in done.stdout.splitlines() if "/" not in line) <= 120
 
 
 def test_doctor_says_what_to_do(cli: Cli) -> None:

@@ -54,6 +54,12 @@ def test_a_finished_run_is_exported_compared_and_gated(bench: Bench) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "search samples" in shown.stdout
 
+    best, baseline = f"{one}/best", f"{one}/baseline"
+    [against] = bench.facts("compare", baseline, best)["compared"]
+    [fixed, *_] = against["samples"]["fixed"]
+    assert against["inputs"][fixed] in ('{"n": 3}', '{"n": 5}')  # its id is a hash: the data names none
+    assert f"  fixed: {fixed}  {against['inputs'][fixed]}\n" in bench.ratchet("compare", baseline, best).stdout
+
     page = bench.ratchet("report", one, "--format", "html", "--output", "report.html", "--gate", "score < 0")
     assert page.returncode == 3, page.stderr
     kept = HtmlReport((bench.directory / "report.html").read_text())

@@ -113,6 +113,18 @@ def test_without_a_terminal_a_dear_run_needs_yes(bench: Bench) -> None:
     assert bench.facts("run", "spec.yaml", "--new", "--yes")["status"] == "completed"
 
 
+def test_a_run_that_failed_names_its_retry_which_asks_before_it_may_be_dear(bench: Bench) -> None:
+    bench.write("failing", inputs=[{"n": 0}, *({"n": n, "raises": True} for n in (1, 2))], target=AT_MOST)
+    first = bench.facts("run", "spec.yaml", "--yes")
+    assert first["status"] == "failed"
+    shown = bench.ratchet("run", "spec.yaml", "--yes")
+    assert f"This spec ran before, as {first['run_id']} (failed); nothing was called or paid. `--retry-failed`" in shown.stdout
+    asked = bench.ratchet("retry", first["run_id"])
+    assert asked.returncode == 2
+    assert "There is nobody to ask: give --yes to start it" in asked.stderr
+    assert bench.facts("retry", first["run_id"], "--ask-above", "6")["run_id"] == f"{first['run_id']}-2"
+
+
 def test_data_from_a_callable_is_not_taken_for_cheap(bench: Bench) -> None:
     (bench.directory / "data_source.py").write_text("def items(): return [{'input': {'n': 1}, 'expected': 'yes'}]\n")
     bench.write("callable", target=AT_MOST, dataset={"ref": "data_source:items"})

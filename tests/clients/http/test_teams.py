@@ -124,8 +124,8 @@ async def test_a_run_that_is_compared_with_is_one_of_the_team(two: TwoTeams) -> 
         assert (await two.beta.get("/comparison", params={"of": of})).status_code == 404
     query = {"candidate": "r0-1", "against_run": two.run_id}
     assert (await two.beta.get(f"/optimizations/{mine}/comparison", params=query)).status_code == 404
-    for part, more in (("", {}), ("/answers", {"position": 0})):
-        at, beside = f"/optimizations/{mine}/matrix{part}", {"other": f"{two.run_id}/baseline", **more}
+    for part, position in (("", ""), ("/answers", "0")):
+        at, beside = f"/optimizations/{mine}/matrix{part}", {"other": f"{two.run_id}/baseline", "position": position}
         assert (await two.beta.get(at, params=beside)).status_code == 404
         assert (await two.admin.get(at, params=beside)).status_code == 200
 

@@ -37,7 +37,9 @@ async def test_the_run_says_what_it_can_find_before_and_after_the_noise_is_known
     unknown = await engines.run(coins(0.6, judgement={}))
     known = await engines.run(coins(0.6, judgement=NOISE))
     assert unknown["noise"] is None
-    assert unknown["plan"]["words"].startswith("if every answer were a toss of a coin: with 120 samples x 1 replicate,")
+    assert unknown["plan"]["words"].startswith(
+        "if every answer were a toss of a coin, scored 0 or 1: with 120 samples x 1 replicate,"
+    )
     assert known["noise"]["samples"] == 30 and known["noise"]["within"] > 0.1
     assert known["plan"]["words"].startswith(
         f"{known['noise']['noisy_samples']} of 30 samples vary when they are answered again: "

@@ -308,6 +308,10 @@ class Plan(Payload):
     calls_per_trial: int = 0
     reached: bool = True
     """Whether the wanted margin is reached."""
+    finds_any: bool = True
+    """Whether there is a gain, however large, that is found with the wanted power."""
+    confirmable: float | None = None
+    """The same as `detectable`, or `margin`, of the held-back samples, by which a winner is confirmed. None without any."""
     words: str = ""
 
 

@@ -39,6 +39,13 @@ class Limits:
     stop: Stop
     budget: Budget
     max_consecutive_failed_trials: int = 3
+    several_a_round: bool = False
+    """Whether a round may try several candidates: then it is no iteration."""
+
+    @property
+    def step(self) -> str:
+        """What is counted, in words."""
+        return "rounds" if self.several_a_round else "iterations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def rules(limits: Limits, facts: Facts) -> Iterator[Rule]:
         yield Rule(
             "no improvement",
             StopReason.NO_IMPROVEMENT,
-            f"No improvement in last {stop.no_improvement} iterations",
+            f"No improvement in last {stop.no_improvement} {limits.step}",
             _share(facts.round - facts.improved_round, stop.no_improvement),
         )
     yield from _budget_rules(budget, facts)
@@ -154,10 +161,10 @@ def describe(limits: Limits) -> str:
     stop, budget = limits.stop, limits.budget
     words: list[str] = []
     if stop.max_rounds:
-        words.append(f"Max {stop.max_rounds + 1} iterations")
+        words.append(f"Max {stop.max_rounds + (not limits.several_a_round)} {limits.step}")
     if stop.no_improvement > 0:
         delta = f" (min delta {stop.min_delta:g})" if stop.min_delta else ""
-        words.append(f"No improvement for {stop.no_improvement} iterations{delta}")
+        words.append(f"No improvement for {stop.no_improvement} {limits.step}{delta}")
     if budget.wall_time:
         words.append(f"Time budget: {budget.wall_time.total_seconds():g}s")
     if budget.tokens:

@@ -21,7 +21,7 @@ def splits_of(request: OptimizationRequest, counting: int) -> Splits | None:
     given = request.dataset.drawn_splits
     if request.dataset.holds_nothing_back or (given is not None and given.has_shares):
         return given
-    if not request.optimizer.looks_further:  # where nothing is chosen there is nothing to confirm
+    if not request.optimizer.seeks_winner:
         return None
     learns = request.optimizer.learns_from_train
     if counting >= fewest_to_hold_back(request):
@@ -50,7 +50,7 @@ def fewest_to_hold_back(request: OptimizationRequest) -> int:
 
 def told_of_confirmation(request: OptimizationRequest, held_back: int) -> str | None:
     """How a winner is confirmed where nothing is held back, in a sentence; None where something is, or nothing is confirmed."""
-    if held_back or request.dataset.holds_nothing_back or not request.optimizer.looks_further:
+    if held_back or request.dataset.holds_nothing_back or not request.optimizer.seeks_winner:
         return None
     afresh = "with fresh answers to the samples of the search, or where these are all alike "
     return (

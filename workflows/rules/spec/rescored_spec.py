@@ -53,7 +53,8 @@ def rescored(
     """The new spec over the candidates of the run before. All of them are judged: nothing ends it earlier but its budget."""
     own = before.optimizer
     names = [list(together) for together in candidates]
-    rescore = {"name": "rescore", "run": run_id, "candidates": names, "learned_from_train": own.learns_from_train}
+    drawn = {"learned_from_train": own.learns_from_train, "sought_winner": own.seeks_winner}
+    rescore = {"name": "rescore", "run": run_id, "candidates": names, **drawn}
     return new.model_copy(
         update={
             "configuration": dict(own.in_play(new.configuration)),

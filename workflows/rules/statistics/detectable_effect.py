@@ -28,8 +28,9 @@ def assumed_plan(request: OptimizationRequest, samples: int, held_back: int | No
         comparisons=request.optimizer.candidates_per_round,
         power=noise.power if noise else 0.8,
     )
+    found = _confirmed(found, coin, held_back or 0, spec)
     confirmed = None if held_back is None else told_of_confirmation(request, held_back)
-    words = [f"if every answer were a toss of a coin: {found.words}", confirmed]
+    words = [f"if every answer were a toss of a coin, scored 0 or {reach:g}: {found.words}", confirmed]
     return found.model_copy(update={"words": "; ".join(filter(None, words))})
 
 
@@ -53,8 +54,24 @@ def measured_plan(noise: Noise, asked: Planning, spec: JudgementSpec) -> Plan:
             comparisons=asked.comparisons,
             power=asked.power,
         )
+    found = _confirmed(found, noise, asked.held_back, spec)
     noisy = f"{noise.noisy_samples} of {noise.samples} samples vary when they are answered again: "
     return found.model_copy(update={"words": noisy + found.words})
+
+
+def _confirmed(found: Plan, noise: Noise, held_back: int, spec: JudgementSpec) -> Plan:
+    """The same, with what the held-back samples can confirm of it: one winner, on as many samples as there are of these."""
+    if not held_back:
+        return found
+    again = plan(noise, samples=held_back, replicates=found.replicates, spec=spec, power=found.power)
+    if spec.rule == "non_inferiority":
+        reach, told, finds = again.margin, f"at a margin of {again.margin:.3f}", True
+    else:
+        reach, told, finds = again.detectable, f"from {again.detectable:.3f}", again.finds_any
+    on = f"{held_back} held-back sample{'' if held_back == 1 else 's'}"
+    told = f"confirmed on the {on} {told}" if finds else f"{on} can confirm none"
+    words = f"{found.words}; {told}"
+    return found.model_copy(update={"confirmable": reach, "finds_any": found.finds_any and finds, "words": words})
 
 
 def plan_at_baseline(

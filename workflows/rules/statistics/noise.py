@@ -8,10 +8,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import ndtri
 
+from ratchet.optimizer import Direction
 from workflows.model.spec.judgement import JudgementSpec, Noise, Plan
+from workflows.rules.statistics.comparison import compare
 from workflows.rules.statistics.mean_test import SAMPLES_HELD_BACK, least_variance
 
 HALVINGS = 40
+ENOUGH = 12
+"""Samples with which every test can show something."""
 MOST_REPLICATES = 20
 """More are not suggested; where they do not suffice, more samples are needed."""
 
@@ -68,6 +72,7 @@ def plan(
         alpha=spec.alpha,
         comparisons=comparisons,
         calls_per_trial=samples * replicates,
+        finds_any=_finds(reach, variance, samples, spec, comparisons, power) and _can_be_shown(samples, spec, comparisons),
     )
     reached = found.margin <= spec.margin if spec.rule == "non_inferiority" else found.detectable <= spec.margin
     found = found.model_copy(update={"reached": reached})
@@ -121,6 +126,14 @@ def _finds(gain: float, variance: float, samples: int, spec: JudgementSpec, comp
     return gain >= reach * math.sqrt(variance / samples)
 
 
+def _can_be_shown(samples: int, spec: JudgementSpec, comparisons: int) -> bool:
+    """Whether the test itself can tell the largest gain on every sample from chance: with few samples none is rare enough."""
+    if samples >= ENOUGH:
+        return True
+    found = compare([0.0] * samples, [1.0] * samples, spec=spec, direction=Direction.MAXIMIZE)
+    return found.p_better <= spec.alpha / comparisons
+
+
 def _shows(
     margin: float, variance: float, samples: int, reach: float, spec: JudgementSpec, comparisons: int, power: float
 ) -> bool:
@@ -146,9 +159,11 @@ def _words(found: Plan, spec: JudgementSpec) -> str:
         told = f"an equally good candidate is called not worse in {found.power:.0%} of cases at a margin of {found.margin:.3f}"
         missed = f"; for the margin of {spec.margin:g} take more samples or replicates" if not found.reached else ""
     else:
+        often = f"is found in {found.power:.0%} of cases"
         told = (
-            f"a true gain of {found.detectable:.3f} is found in {found.power:.0%} of cases "
-            f"({found.detectable_on_few:.3f} if only few samples gain)"
+            f"a true gain of {found.detectable:.3f} {often} ({found.detectable_on_few:.3f} if only few samples gain)"
+            if found.finds_any
+            else f"no gain, however large, {often}"
         )
         missed = ""
     return f"with {design}, at {found.alpha:.0%} error{together}, {told}{missed}"

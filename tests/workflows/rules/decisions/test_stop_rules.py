@@ -187,6 +187,10 @@ def test_a_score_on_the_other_side_of_zero_is_far_from_its_threshold(best: float
 
 def test_descriptions_are_those_of_the_document() -> None:
     assert describe(Limits(Stop(max_rounds=19), Budget())) == "Max 20 iterations OR No improvement for 5 iterations"
+    several = Limits(Stop(max_rounds=19), Budget(), several_a_round=True)
+    assert describe(several) == "Max 19 rounds OR No improvement for 5 rounds"
+    [barren] = [rule for rule in rules(several, _facts(round=5)) if rule.name == "no improvement"]
+    assert barren.message == "No improvement in last 5 rounds"
     everything = Limits(
         Stop(max_rounds=9, no_improvement=2, min_delta=0.01, score=0.9),
         Budget(cost=5, tokens=1000, samples=100, trials=7, wall_time=timedelta(hours=2)),

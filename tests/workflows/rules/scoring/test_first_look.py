@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clients.reports.comparisons.score_differences import plan_text
 from ratchet.optimizer import Direction
 from tests.support.suite_building import suite
 from workflows.model.run.first_look import SeenAnswer
@@ -184,6 +185,19 @@ class TestPower:
         assert hopeless is not None
         assert "that is more than half of the baseline's 300" in hopeless
         assert self.looked([300.0] * 5, [[299.0, 301.0, 300.0]] * 5)[1] is None
+
+    def test_what_held_back_samples_can_confirm_is_what_reports_tell(self) -> None:
+        means = [280.0, 320.0, 300.0, 310.0, 290.0] * 4
+        for held_back, told in (
+            (0, "gains from +11.4"),
+            (5, "gains from +22.8"),
+            (3, "no gain, however large, is found in 80%"),
+        ):
+            planning = Planning(available=20, replicates=1, held_back=held_back)
+            plan, _ = plan_at_baseline(means, [()] * 20, planning, JudgementSpec())
+            assert plan is not None
+            assert plan_text(plan, JudgementSpec()).startswith(told)
+            assert ("; confirmed on the 5 held-back samples from 22.8" in plan.words) is (held_back == 5)
 
     def test_what_was_measured_before_is_not_replaced(self) -> None:
         known = plan_at_baseline([0.5, 1.0], [(), ()], Planning(available=2, replicates=1), JudgementSpec())[1]

@@ -25,6 +25,9 @@ FROM_TRAIN = {**STEPS, "examples_from": "train"}
         (STEPS, {"stratify_by": "expected"}, 20, None),
         (STEPS, {"validation": 1.0}, 500, (0.0, 1.0, 0.0)),
         (STEPS, "none", 500, None),
+        ({"name": "none"}, None, 500, None),
+        ({"name": "none"}, {"validation": 0.5, "test": 0.5}, 500, (0.0, 0.5, 0.5)),
+        ({"name": "none", "configurations": [{"model": "b"}]}, None, 75, (0.0, 0.6, 0.4)),
     ],
 )
 def test_shares_by_how_many_samples_count(

@@ -88,6 +88,11 @@ class OptimizerSpec(Various):
         return False
 
     @property
+    def seeks_winner(self) -> bool:
+        """Whether there can be a winner, which samples are held back for."""
+        return True
+
+    @property
     def earlier_runs(self) -> Sequence[str]:
         """Other runs that it learns from."""
         return ()
