@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from activities.plugins.child_process import ChildProcess
 from activities.plugins.threads import PluginThreads
 from activities.secret_texts import without_secrets
 from activities.settings import environment_of_children
@@ -60,22 +61,14 @@ class ProcessDied(IsolatedFault):
 class PluginProcess:
     """A process that has imported one plug-in and answers one call at a time."""
 
-    def __init__(self, process: asyncio.subprocess.Process, kind: str) -> None:
+    def __init__(self, process: ChildProcess, kind: str) -> None:
         self._process = process
         self._kind = kind
 
     @classmethod
     async def started(cls, plugins: Plugins, reference: str, kind: str) -> PluginProcess:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-c",
-            PROGRAM,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=environment_of_children(),
-            start_new_session=True,
-            limit=LARGEST_ANSWER,
+        process = await ChildProcess.started(
+            sys.executable, "-P", "-c", PROGRAM, env=environment_of_children(), longest_line=LARGEST_ANSWER
         )
         started = cls(process, kind)
         try:
@@ -112,8 +105,7 @@ class PluginProcess:
 
     async def kill(self) -> None:
         """The whole group: what the plug-in started goes with it."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
         await self._process.wait()
 
     async def _exit_code(self) -> int:
@@ -125,11 +117,9 @@ class PluginProcess:
         return await self._process.wait()
 
     def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _line(self) -> bytes:
-        assert self._process.stdout is not None
         try:
             return await self._process.stdout.readline()
         except ValueError:  # it wrote more than fits

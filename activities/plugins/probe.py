@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from activities.plugins.child_process import ChildProcess
 from activities.plugins.isolation import ending
 from activities.plugins.loader import Plugins, invalid
 from activities.settings import environment_of_children
@@ -28,21 +28,11 @@ async def import_elsewhere(plugins: Plugins, references: Sequence[str], longest:
     unknown = [reference for reference in imported if reference.partition(":")[0] not in sys.modules]
     if not unknown:
         return
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-c",
-        PROGRAM,
-        json.dumps([unknown, plugins.allowed, None if plugins.search_path is None else str(plugins.search_path)]),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env=environment_of_children(),
-        start_new_session=True,
-    )
+    asked = json.dumps([unknown, plugins.allowed, None if plugins.search_path is None else str(plugins.search_path)])
+    process = await ChildProcess.started(sys.executable, "-P", "-c", PROGRAM, asked, env=environment_of_children())
     announced = [unknown[0]]
     try:
         async with asyncio.timeout(longest):
-            assert process.stdout is not None
             async for line in process.stdout:
                 announced.append(line.decode().strip())
             code = await process.wait()
@@ -50,8 +40,7 @@ async def import_elsewhere(plugins: Plugins, references: Sequence[str], longest:
         told = f"plug-in {announced[-1]}: importing it took longer than {longest:g} s; import less"
         raise invalid(told) from None
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         await process.wait()
     if announced[-1] != DONE:
         raise invalid(

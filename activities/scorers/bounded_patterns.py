@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from activities.plugins.child_process import ChildProcess
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_MATCH = 5.0
@@ -24,7 +24,7 @@ class BoundedMatching:
 
     def __init__(self, timeout: float = LONGEST_MATCH) -> None:
         self._timeout = timeout
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ChildProcess | None = None
         self._turn = asyncio.Lock()
 
     async def search(self, pattern: str, text: str, *, full_match: bool) -> bool:
@@ -45,8 +45,7 @@ class BoundedMatching:
     async def close(self) -> None:
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
             await process.wait()
 
     async def _ask(self, what: str, *request: Any) -> Any:
@@ -56,8 +55,6 @@ class BoundedMatching:
             try:
                 async with asyncio.timeout(self._timeout):
                     process = await self._running()
-                    assert process.stdin is not None
-                    assert process.stdout is not None
                     process.stdin.write(line)
                     await process.stdin.drain()
                     reply = await process.stdout.readline()
@@ -77,15 +74,8 @@ class BoundedMatching:
             raise ScoringFailed(f"{what} cannot be used: {answer['error']}")
         return answer["result"]
 
-    async def _running(self) -> asyncio.subprocess.Process:
+    async def _running(self) -> ChildProcess:
         if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                str(_PROGRAM),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=LARGEST_LINE,
-                start_new_session=True,  # Ctrl-C is for the worker; this one ends with its stdin
-            )
+            # In a session of its own, as Ctrl-C is for the worker; this one ends with its input.
+            self._process = await ChildProcess.started(sys.executable, "-I", str(_PROGRAM), longest_line=LARGEST_LINE)
         return self._process

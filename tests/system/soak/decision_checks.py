@@ -44,15 +44,22 @@ def scores_follow_from_answers(history: History) -> Iterator[Violation]:
                 yield Violation("score does not follow", trial["run_id"], told)
 
 
+def _characters(configuration: Row) -> int:
+    """How long its texts are: of two with the same score, the shorter one may take the place of the other."""
+    return sum(len(value) for value in configuration.values() if isinstance(value, str))
+
+
 def best_follows_from_scores(history: History) -> Iterator[Violation]:
     """The best of every round, the best so far and the run's winner have the scores of their trials, and are the best."""
     trials = history.of_run("trials")
+    written = {row["config_hash"]: _characters(row["configuration"]) for row in history.tables["overlays"]}
     for run in history.tables["runs"]:
         sign = 1.0 if run["direction"] == "maximize" else -1.0
         done = [t for t in trials[run["run_id"]] if t["status"] == "completed" and t["purpose"] in {"baseline", "candidate"}]
         scores = {trial["candidate_id"]: trial["score"] for trial in done}
         accepted = {t["candidate_id"]: (t["judged"] or {}).get("accepted", True) for t in done}
         asks_for_verdict = run["spec"].get("judgement", {}).get("accept", "score") in {"better", "not_worse"}
+        lengths = {trial["candidate_id"]: written[trial["config_hash"]] for trial in done}
         before: Row | None = None
         for row in sorted(history.of_run("rounds")[run["run_id"]], key=lambda one: int(one["round"])):
             of_round = [t["score"] * sign for t in done if t["round"] == row["round"]]
@@ -64,7 +71,9 @@ def best_follows_from_scores(history: History) -> Iterator[Violation]:
                     told = f"round {row['round']}: {row[score]} is told as {score}, {row[who]} has {scores[row[who]]}"
                     yield Violation("best of a round", run["run_id"], told)
             if before is not None and row["best_so_far_id"] != before["best_so_far_id"] is not None:
-                if row["best_so_far"] * sign <= before["best_so_far"] * sign:
+                shorter = lengths.get(row["best_so_far_id"], 0) < lengths.get(before["best_so_far_id"], 0)
+                no_better = row["best_so_far"] * sign <= before["best_so_far"] * sign
+                if no_better and not (shorter and same(row["best_so_far"], before["best_so_far"])):
                     told = f"round {row['round']}: {row['best_so_far']} replaced {before['best_so_far']}"
                     yield Violation("best replaced by no better", run["run_id"], told)
                 if asks_for_verdict and not accepted.get(row["best_so_far_id"], True):
