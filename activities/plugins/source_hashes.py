@@ -14,6 +14,8 @@ from typing import Final
 _REACHES_ANYTHING: Final = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__", "modules"})
 """A file that uses one of these may reach its functions by other ways than their names."""
 
+MOST_TRIES: Final = 10
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -27,7 +29,7 @@ def source_hash(source: bytes, name: str) -> str:
 
 def _lines_out_of_reach(source: bytes, name: str) -> set[int]:
     try:
-        tree = ast.parse(source)
+        tree = _parsed(source)
     except (SyntaxError, ValueError, RecursionError):
         return set()
     # What is decorated, and every class, does something when the module is imported.
@@ -47,6 +49,16 @@ def _lines_out_of_reach(source: bytes, name: str) -> set[int]:
         return set()
     unreached = [node for each, node in functions.items() if each not in reached]
     return {number for node in unreached for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+
+
+def _parsed(source: bytes) -> ast.Module:
+    """The tree. Where threads take turns, Python 3.11 says now and then of a good file that it miscounted its depth."""
+    for _ in range(MOST_TRIES):
+        try:
+            return ast.parse(source)
+        except SystemError as error:
+            wrong = error
+    raise wrong
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:

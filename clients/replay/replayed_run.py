@@ -6,6 +6,7 @@ things happened, and what people asked for. Everything else follows.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from ratchet.optimizer import Part, StopReason
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
-from workflows.model.trial import Purpose, Split, TrialResult
+from workflows.model.trial import CUT_OFF, SEARCHING, Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.end.ended import RunEnded
@@ -63,6 +64,8 @@ class ReplayedRun(Surroundings):
     _now: datetime = field(init=False)
     _records: list[RoundRecord] = field(default_factory=list)
     _again: dict[str, Iteration] = field(default_factory=dict)
+    _undecided: list[TrialResult] = field(default_factory=list)
+    """Of trials of a round that was never decided: a run that was cancelled books them, where they have said how they ended."""
     _round_open: bool = False
     _step: list[Iteration] = field(default_factory=list)
     """The trials of the step that is gone through."""
@@ -255,7 +258,7 @@ class ReplayedRun(Surroundings):
         opened = self._state.best is not None and self._state.baseline is not None
         left = [one for one in self.facts.iterations if one.trial_id not in self._again]
         for one in left:
-            await self._measured(one, self._asked_of(len(left)) if opened else Asked())
+            self._undecided.append(await self._measured(one, self._asked_of(len(left)) if opened else Asked()))
 
     # -- closing ----------------------------------------------------------------------------------------------------------
 
@@ -306,7 +309,10 @@ class ReplayedRun(Surroundings):
         state.counts = state.counts.model_copy(
             update={"proposed": state.counts.proposed + refused, "rejected": state.counts.rejected + refused}
         )
-        if stored.status != "completed" and _within(before, stored.spend, state.spending.spend):
+        paid = [
+            Spend(samples=one.paid_samples, trials=1, tokens=one.paid_tokens, cost=one.paid_cost) for one in self._undecided
+        ]
+        if stored.status != "completed" and _within(before, stored.spend, functools.reduce(_plus, paid, state.spending.spend)):
             state.spending.spend = stored.spend
             state.spending.lost, state.spending.reused = stored.lost, stored.reused
             state.counts = _interrupted(state.counts, stored.counts)
@@ -358,8 +364,11 @@ class ReplayedRun(Surroundings):
             "reused": sum(one.reused for one in every),
         }
         if result is not None:
-            counts = result.counts.model_copy(update={"running": 0})  # none runs any more
-            update |= {"status": result.status, "counts": counts, "spend": result.spend}
+            cut_off = [one for one in every if one.trial_status == "cancelled" and one.error == CUT_OFF]
+            stopped = result.counts.stopped + sum(one.purpose in SEARCHING for one in cut_off)
+            counts = result.counts.model_copy(update={"running": 0, "stopped": stopped})  # none runs any more
+            spend = functools.reduce(_plus, [one.paid.model_copy(update={"trials": 1}) for one in cut_off], result.spend)
+            update |= {"status": result.status, "counts": counts, "spend": spend}
         return facts.model_copy(update=update)
 
     def _further(self, purpose: Purpose) -> list[Iteration]:

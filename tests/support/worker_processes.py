@@ -93,7 +93,7 @@ async def outcomes_stored(stack: StackAddresses, run_id: str) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         while not condition():
             await asyncio.sleep(0.005)
 

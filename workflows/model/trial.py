@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -43,6 +43,9 @@ class Purpose(StrEnum):
 
 SEARCHING = (Purpose.BASELINE, Purpose.CANDIDATE)
 """Trials of the search itself."""
+
+CUT_OFF: Final = "the run ended before this trial did"
+"""The error of a trial that its run did not wait for. The run's own result says nothing of it; the run's row and account do."""
 
 
 class Race(Payload):

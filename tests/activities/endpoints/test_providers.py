@@ -328,7 +328,10 @@ async def test_nobody_waits_in_a_thread_and_who_stops_waiting_lets_the_call_go()
         waiting = asyncio.create_task(ask(models, "bedrock", timeout=60.0))
         await begun.wait()
         made = [thread for thread in threading.enumerate() if thread.name.startswith("bedrock")]
-        assert made and all(_is_idle(thread) for thread in made)
+        assert made
+        async with asyncio.timeout(30):
+            while not all(_is_idle(thread) for thread in made):
+                await asyncio.sleep(0.01)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

@@ -30,7 +30,7 @@ async def test_what_a_token_did_is_told_to_admins_with_how_it_ended(guarded_url:
     async with holding(guarded_url, secret) as doer, holding(guarded_url, TOKEN) as admin:
         spec = hill_spec(name="watched", stop={"max_rounds": 1})
         run_id = (await doer.post("/optimizations", json=spec)).json()["optimization_id"]
-        await until(doer, run_id, "completed")
+        await servers.client.get_workflow_handle(run_id).result()
         assert (await doer.post(f"/optimizations/{run_id}/stop", json={"reason": "said-in-confidence"})).status_code == 409
         assert (await doer.post(f"/optimizations/{run_id}/approve", json={})).status_code == 403
         assert (await doer.get("/audit")).status_code == 403
