@@ -25,7 +25,7 @@ from ratchet.optimizer import Direction
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.decisions.verdicts import judge
 from workflows.rules.statistics import compare
-from workflows.rules.statistics.cross_fit import search_cross_fitted
+from workflows.rules.statistics.cross_fit import MeasuredPart, search_cross_fitted
 
 SAMPLES, BUDGET, PASSES = 30, 500, 0.6
 RUNS, QUICK_RUNS = 200, 2
@@ -83,9 +83,22 @@ def _told(asked: tuple[str, str, float, int]) -> tuple[bool, bool]:
     if best is None or best.config_hash == baseline.config_hash:
         return False, False
     spec = OptimizationRequest.model_validate({**STAND_INS, **request}).judgement
+    parts = [
+        MeasuredPart(trial.config_hash, trial.round, trial.part.first, trial.part.count)
+        for trial in run.trials
+        if trial.part is not None and trial.split is baseline.split and trial.status == "completed"
+    ]
     naive = compare(baseline.sample_means, best.sample_means, spec=spec)
     found = search_cross_fitted(
-        naive, baseline, candidates, spec=spec, direction=Direction.MAXIMIZE, weights=None, clusters=None, seed=seed
+        naive,
+        baseline,
+        candidates,
+        parts=parts,
+        spec=spec,
+        direction=Direction.MAXIMIZE,
+        weights=None,
+        clusters=None,
+        seed=seed,
     )
     held, claimed = (judge([evidence], spec)[0] for evidence in (found, naive))
     return held.verdict == "better", claimed.verdict == "better"

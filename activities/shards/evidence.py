@@ -37,11 +37,8 @@ class Judging:
 
     async def _cross_fitted(self, suite: EvaluationSuite, asked: JudgeInput, evidence: Evidence) -> Evidence:
         """From what the whole search has measured on these samples."""
-        trials = [
-            trial
-            for trial in await self._store.search_history.trials(asked.run_id)
-            if trial.part is None and trial.status == "completed"
-        ]
+        history = await self._store.search_history.trials(asked.run_id)
+        trials = [trial for trial in history if trial.status == "completed" and trial.split is suite.split]
         baseline = await self._tallied(suite, asked.before[0] if asked.before else asked.reference)
         return await asyncio.to_thread(_cross_fitted, evidence, trials, baseline, asked.seed)
 
@@ -100,14 +97,16 @@ def _alike(before: Tally, afresh: Tally) -> bool:
 
 
 def _cross_fitted(evidence: Evidence, trials: Sequence[StoredTrial], answers: Tally, seed: int) -> Evidence:
-    from workflows.rules.statistics.cross_fit import search_cross_fitted
+    from workflows.rules.statistics.cross_fit import MeasuredPart, search_cross_fitted
     from workflows.rules.statistics.trial_answers import answers_in
 
-    suite, [baseline, *candidates] = answers.suite, trials
+    suite, [baseline, *candidates] = answers.suite, [trial for trial in trials if trial.part is None]
+    measured = [(trial, trial.part) for trial in trials if trial.part is not None]
     return search_cross_fitted(
         evidence,
         baseline,
         candidates,
+        parts=[MeasuredPart(trial.config_hash, trial.round, part.first, part.count) for trial, part in measured],
         spec=suite.judgement,
         direction=suite.objective.direction,
         weights=answers_in(answers).weights,

@@ -242,3 +242,24 @@ async def test_rejections_of_a_round_that_the_budget_ended_count(engines: Engine
     result = await engines.run(given)
     assert (result["rounds"], result["stop_reason"]) == (0, "sample_budget")
     assert (result["counts"]["proposed"], result["counts"]["rejected"]) == (2, 2)
+
+
+async def test_what_parts_had_a_winner_measured_in_full_confirms_nothing_in_run_store_and_export(engines: Engines) -> None:
+    """Cross-fitting leaves out the answers that the winner was measured in full for, wherever it is computed."""
+    result = await engines.run({**REFLECTING, "name": "by-parts", "dataset": {"items": items(40)}})
+    run_id, confirmation = result["optimization_id"], result["confirmation"]
+    assert confirmation["how"] == "cross_fitting"
+    async with engines.database.connection() as connection:
+        looked_at = await connection.fetchval(
+            """
+            SELECT sum(part.samples) FROM trials part JOIN trials winner USING (run_id, config_hash, split)
+            WHERE run_id = $1 AND winner.candidate_id = $2 AND winner.purpose = 'candidate' AND part.purpose = 'exploration'
+              AND part.round <= winner.round
+            """,
+            run_id,
+            result["best_candidate_id"] if confirmation["holds"] else result["unproven"]["candidate_id"],
+        )
+    evidence = confirmation["judged"]["evidence"]
+    assert 0 < looked_at < 40
+    assert evidence["better"] + evidence["worse"] <= 40 - looked_at
+    await nothing_differs(engines.database, run_id)

@@ -8,6 +8,10 @@ samples knows how much that varies, and a naive test claims too much. So the tes
 the gains of every sample turned to losses by the toss of a coin, in all candidates at once: without a true gain that is as
 likely as what was seen. The interval is never narrower than these repetitions vary. How often the claim is wrong is measured
 by `benchmarks/judgement.py`.
+
+A candidate that was first measured on a part of the samples, and in full because it did well there, was chosen by that part:
+its answers to it are luck of the choice that no fold takes away. They say nothing for it, so that its gain is told as no
+larger than the other answers show.
 """
 
 from __future__ import annotations
@@ -65,7 +69,22 @@ class Searched(Protocol):
     @property
     def configuration(self) -> Configuration: ...
     @property
+    def config_hash(self) -> str: ...
+    @property
+    def round(self) -> int: ...
+    @property
     def sample_means(self) -> Sequence[float | None] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPart:
+    """Some samples of the search's split that a configuration was measured on, to decide whether it is worth all of them."""
+
+    config_hash: str
+    round: int
+    first: int
+    count: int | None
+    """None: up to the last."""
 
 
 def search_cross_fitted(
@@ -73,19 +92,21 @@ def search_cross_fitted(
     baseline: Searched,
     candidates: Sequence[Searched],
     *,
+    parts: Sequence[MeasuredPart],
     spec: JudgementSpec,
     direction: Direction,
     weights: Sequence[float] | None,
     clusters: Sequence[Hashable] | None,
     seed: int,
 ) -> Evidence:
-    """The evidence against the baseline of what a run's search has chosen from these candidates."""
+    """The evidence against the baseline of what a run's search has chosen from these candidates, given what it measured of
+    them before it measured them in full."""
     longest = length_of(baseline.configuration)
     shorter_by = [longest - length_of(candidate.configuration) for candidate in candidates]
     return cross_fit(
         evidence,
         baseline.sample_means or (),
-        [candidate.sample_means or () for candidate in candidates],
+        [_by_other_answers(candidate, parts, clusters) for candidate in candidates],
         spec=spec,
         direction=direction,
         weights=weights,
@@ -93,6 +114,19 @@ def search_cross_fitted(
         shorter_by=shorter_by if spec.accept == "shorter" else None,
         seed=derive_seed(seed, "cross-fitting"),
     )
+
+
+def _by_other_answers(candidate: Searched, parts: Sequence[MeasuredPart], clusters: Sequence[Hashable] | None) -> Scores:
+    """Its scores without the parts that it was measured in full for."""
+    means = candidate.sample_means or ()
+    of_it = [part for part in parts if part.config_hash == candidate.config_hash and part.round <= candidate.round]
+    looked_at = {place for part in of_it for place in range(len(means))[part.first :][: part.count]}
+    if not looked_at:
+        return means
+    if clusters is not None:
+        alike = {clusters[place] for place in looked_at}
+        looked_at = {place for place in range(len(means)) if clusters[place] in alike}
+    return [None if place in looked_at else mean for place, mean in enumerate(means)]
 
 
 def cross_fit(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,7 +13,7 @@ from ratchet.optimizer import Direction
 from workflows.model.spec.judgement import Evidence, Judged, JudgementSpec, Verdict
 from workflows.rules.decisions.verdicts import judge
 from workflows.rules.statistics import compare
-from workflows.rules.statistics.cross_fit import cross_fit
+from workflows.rules.statistics.cross_fit import MeasuredPart, cross_fit, search_cross_fitted
 
 IMPROVEMENT = JudgementSpec()
 SHORTER = JudgementSpec(rule="non_inferiority", accept="shorter", margin=0.2)
@@ -105,3 +108,63 @@ def test_of_shorter_ones_the_shortest_is_taken_that_does_no_harm() -> None:
     assert (judged.verdict, judged.accepted, judged.evidence.effect) == (Verdict.NOT_WORSE, True, 0.0)
     longer = fitted(baseline, np.stack([harmless], axis=1), SHORTER, shorter_by=[-10])
     assert longer.evidence.effect == 0.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    config_hash: str
+    sample_means: list[float | None]
+    round: int = 1
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        return {}
+
+
+def judged_by(baseline: Array, means: list[float | None], *parts: MeasuredPart, clusters: list[int] | None = None) -> Judged:
+    one, other = Trial("baseline", [float(score) for score in baseline], round=0), Trial("kept", means)
+    evidence = compare(one.sample_means, means, spec=IMPROVEMENT)
+    found = search_cross_fitted(
+        evidence,
+        one,
+        [other],
+        parts=parts,
+        spec=IMPROVEMENT,
+        direction=Direction.MAXIMIZE,
+        weights=None,
+        clusters=clusters,
+        seed=3,
+    )
+    return judge([found], IMPROVEMENT)[0]
+
+
+def test_what_did_well_on_a_part_is_not_called_better_by_that_part() -> None:
+    """Of many equals the one with the luckiest first ten answers is measured on all thirty."""
+    random, part = np.random.default_rng(11), MeasuredPart("kept", 1, 0, 10)
+    told: list[tuple[Verdict, Verdict, float]] = []
+    for _ in range(100):
+        baseline, others = ((random.random((30, count)) < 0.5).astype(np.float64) for count in (1, 200))
+        luckiest = others[:, others[:10].sum(axis=0).argmax()]
+        every, other = (judged_by(baseline[:, 0], list(luckiest), *parts) for parts in ((), (part,)))
+        told.append((every.verdict, other.verdict, other.evidence.effect))
+    naively, claimed = (sum(one[which] is Verdict.BETTER for one in told) for which in (0, 1))
+    assert claimed <= 5 < naively / 2, (claimed, naively)
+    assert abs(float(np.mean([effect for *_, effect in told]))) < 0.06
+
+
+def test_a_part_that_is_measured_later_or_of_something_else_takes_nothing_away() -> None:
+    baseline, means = np.zeros(20), [1.0] * 12 + [0.0] * 8
+    whole = judged_by(baseline, list(means))
+    later, elsewhere = MeasuredPart("kept", 2, 0, 12), MeasuredPart("other", 1, 0, 12)
+    assert whole.verdict is Verdict.BETTER
+    assert judged_by(baseline, list(means), later, elsewhere) == whole
+    assert judged_by(baseline, list(means), MeasuredPart("kept", 1, 0, 12)).evidence.effect == 0.0
+
+
+def test_copies_of_what_a_part_looked_at_are_left_out_as_well_and_what_looked_at_all_shows_nothing() -> None:
+    baseline, means = np.zeros(16), [1.0, 0.0] * 8
+    pairs = [place % 8 for place in range(16)]
+    found = judged_by(baseline, list(means), MeasuredPart("kept", 1, 0, 4), clusters=pairs)
+    assert found.evidence.effect > 0
+    assert found.evidence.better == 2  # of the four contents that are left, those of places 4 and 6
+    assert judged_by(baseline, list(means), MeasuredPart("kept", 1, 0, None)).evidence.effect == 0.0
