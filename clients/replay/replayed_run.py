@@ -22,7 +22,7 @@ from ratchet.optimizer import Part, StopReason
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
-from workflows.model.trial import CUT_OFF, SEARCHING, Purpose, Split, TrialResult
+from workflows.model.trial import CUT_OFF, Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.end.ended import RunEnded
@@ -364,12 +364,19 @@ class ReplayedRun(Surroundings):
             "reused": sum(one.reused for one in every),
         }
         if result is not None:
-            cut_off = [one for one in every if one.trial_status == "cancelled" and one.error == CUT_OFF]
-            stopped = result.counts.stopped + sum(one.purpose in SEARCHING for one in cut_off)
-            counts = result.counts.model_copy(update={"running": 0, "stopped": stopped})  # none runs any more
-            spend = functools.reduce(_plus, [one.paid.model_copy(update={"trials": 1}) for one in cut_off], result.spend)
+            counts = result.counts.model_copy(update={"running": 0})  # none runs any more
+            spend = functools.reduce(_plus, self._not_waited_for(every, result), result.spend)
             update |= {"status": result.status, "counts": counts, "spend": spend}
         return facts.model_copy(update=update)
+
+    def _not_waited_for(self, every: Sequence[Iteration], result: OptimizationResult) -> list[Spend]:
+        """What trials were paid that the result of an interrupted run says nothing of: the run's row counts it."""
+        undecided = {one.experiment_id for one in self._undecided}
+        left = [one.paid for one in every if one.error == CUT_OFF or one.trial_id in undecided]
+        missing = sum(one.paid.samples for one in every) - result.spend.samples
+        if result.status == "completed" or not missing or missing != sum(paid.samples for paid in left):
+            return []
+        return [paid.model_copy(update={"trials": 0}) for paid in left]
 
     def _further(self, purpose: Purpose) -> list[Iteration]:
         return [one for one in self.facts.further if one.purpose is purpose]

@@ -10,10 +10,11 @@ from store.events import Event, trial_key
 from workflows.model.trial import SEARCHING
 
 
-async def cut_off_trials(connection: Connection, run_id: str, why: str) -> list[Event]:
+async def cut_off_trials(connection: Connection, run_id: str, why: str, *, has_result: bool = False) -> list[Event]:
     """End those at work, with what their answers had cost by then, and count that for the run and its budget.
 
-    What their workflows say themselves later is counted as the difference.
+    What their workflows say themselves later is counted as the difference. Where the run has a result, that says how many
+    trials there were and how they ended.
     """
     cut_off = await connection.fetch(
         """
@@ -70,8 +71,8 @@ async def cut_off_trials(connection: Connection, run_id: str, why: str) -> list[
         "UPDATE runs SET stopped = stopped + $2, paid_trials = paid_trials + $3, paid_samples = paid_samples + $4,"
         " paid_tokens = paid_tokens + $5, paid_cost = paid_cost + $6, cached_tokens = cached_tokens + $7 WHERE run_id = $1",
         run_id,
-        sum(row["purpose"] in SEARCHING for row in cut_off),
-        len(cut_off),
+        0 if has_result else sum(row["purpose"] in SEARCHING for row in cut_off),
+        0 if has_result else len(cut_off),
         *(sum(row[f"paid_{name}"] for row in cut_off) for name in ("samples", "tokens", "cost")),
         sum(row["cached_tokens"] for row in cut_off),
     )

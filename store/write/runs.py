@@ -201,7 +201,7 @@ class Runs:
                 result.finished_at,
             )
             await end_clock(connection, finish.run_id)
-            events += await cut_off_trials(connection, finish.run_id, CUT_OFF)
+            events += await cut_off_trials(connection, finish.run_id, CUT_OFF, has_result=True)
             await connection.execute(
                 "UPDATE rounds SET stopped = true, stop_reason = coalesce(stop_reason, $2)"
                 " WHERE run_id = $1 AND round = (SELECT max(round) FROM rounds WHERE run_id = $1)",

@@ -45,7 +45,7 @@ SEARCHING = (Purpose.BASELINE, Purpose.CANDIDATE)
 """Trials of the search itself."""
 
 CUT_OFF: Final = "the run ended before this trial did"
-"""The error of a trial that its run did not wait for. The run's own result says nothing of it; the run's row and account do."""
+"""The error of a trial that its run did not wait for. What it was paid is in the run's row and account, not in its result."""
 
 
 class Race(Payload):
