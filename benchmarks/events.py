@@ -127,6 +127,12 @@ async def told_by(process: asyncio.subprocess.Process) -> dict[str, Any]:
     return told
 
 
+def waits_of(told: dict[str, Any], stored: dict[int, float]) -> list[float]:
+    """How long each reader waited for each of these events, the shortest wait first."""
+    had = [(int(event), moments) for event, moments in told["had"].items()]
+    return sorted(shown - stored[event] for event, moments in had if event in stored for shown in moments)
+
+
 async def note(database: Database, key: str, count: int = 1, padding: str = "") -> tuple[int, float]:
     """Store events as activities do; the id of the last one, and the moment before the commit."""
     async with database.transaction() as connection:
@@ -156,8 +162,7 @@ async def latency(server: Server, database: Database, count: int) -> list[Figure
         await asyncio.sleep(1)
         together, busy = server.resident_kb, server.cpu_seconds - busy
         told = await told_by(process)
-    had: dict[str, list[float]] = told["had"]
-    waits = sorted(shown - stored[int(event)] for event, moments in had.items() for shown in moments)
+    waits = waits_of(told, stored)
     lost = count * READERS - len(waits)
     return [
         Figure(f"stored to shown, {READERS:,} readers, p50", quantile(waits, 0.5) * 1000, 50.0, "ms"),
@@ -173,7 +178,6 @@ async def slow_readers(server: Server, database: Database, count: int) -> list[F
     after, before = await newest_event(database), server.resident_kb
     sockets = [await stuck_reader(server, after) for _ in range(SLOW_READERS)]
     try:
-        waits: list[float] = []
         async with readers(server, after, 10) as process:
             stored: dict[int, float] = {}
             for batch in range(count // 50):
@@ -183,19 +187,14 @@ async def slow_readers(server: Server, database: Database, count: int) -> list[F
             await asyncio.sleep(2)
             grown = server.resident_kb - before
             told = await told_by(process)
-            waits = [
-                shown - stored[int(event)]
-                for event, moments in told["had"].items()
-                if int(event) in stored
-                for shown in moments
-            ]
+            waits = waits_of(told, stored)
     finally:
         for stuck in sockets:
             stuck.close()
     megabytes = count * 2000 / 2**20
     return [
         Figure(f"memory per reader that is stuck while {megabytes:.0f} MB pass it", grown / SLOW_READERS, 160.0, "kB"),
-        Figure(f"stored to shown beside {SLOW_READERS} stuck readers, p99", quantile(sorted(waits), 0.99) * 1000, 250.0, "ms"),
+        Figure(f"stored to shown beside {SLOW_READERS} stuck readers, p99", quantile(waits, 0.99) * 1000, 250.0, "ms"),
     ]
 
 
@@ -214,7 +213,7 @@ async def beside_matrices(server: Server, database: Database, count: int) -> lis
         looks = sorted((await told_by(looking))["took"])
         await asyncio.sleep(1)
         told = await told_by(process)
-    waits = sorted(shown - stored[int(event)] for event, moments in told["had"].items() for shown in moments)
+    waits = waits_of(told, stored)
     what = f"{READERS:,} readers have the matrix open"
     return [
         Figure(f"stored to shown while {what}, p99", quantile(waits, 0.99) * 1000, 250.0, "ms"),
@@ -251,7 +250,7 @@ async def beside_comparisons(server: Server, database: Database, count: int, sam
         await asyncio.gather(comparing, return_exceptions=True)
         await asyncio.sleep(1)
         told = await told_by(process)
-    waits = sorted(shown - stored[int(event)] for event, moments in told["had"].items() for shown in moments)
+    waits = waits_of(told, stored)
     what = f"{RUNS_COMPARED} runs of {samples:,} samples are compared"
     return [
         Figure(f"stored to shown while {what}, p99", quantile(waits, 0.99) * 1000, 250.0, "ms"),

@@ -17,7 +17,6 @@ IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 PDF: Final = "application/pdf"
 TEXT: Final = "text/plain"
 
-
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
@@ -77,8 +76,7 @@ def references_in(value: Any) -> Iterator[FileReference]:
         yield reference
     elif isinstance(value, list | tuple | Mapping):
         for part in value.values() if isinstance(value, Mapping) else value:
-            if type(part) not in _SCALARS:
-                yield from references_in(part)
+            yield from references_in(part)
 
 
 def with_files(value: Any, put: Callable[[FileReference], Any]) -> Any:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from activities.plugins.child_process import ChildProcess
 from activities.plugins.threads import PluginThreads
 from activities.secret_texts import without_secrets
 from activities.settings import environment_of_children
 from ratchet import ExperimentContext, Output, Sample
+from ratchet._child_process import PipedProcess, begin_piped
 from workflows.model.failures import shorten
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ class ProcessDied(IsolatedFault):
 class PluginProcess:
     """A process that has imported one plug-in and answers one call at a time."""
 
-    def __init__(self, process: ChildProcess, kind: str) -> None:
+    def __init__(self, process: PipedProcess, kind: str) -> None:
         self._process = process
         self._kind = kind
 
     @classmethod
     async def started(cls, plugins: Plugins, reference: str, kind: str) -> PluginProcess:
-        process = await ChildProcess.started(
+        process = await begin_piped(
             sys.executable, "-P", "-c", PROGRAM, env=environment_of_children(), longest_line=LARGEST_ANSWER
         )
         started = cls(process, kind)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from activities.plugins.child_process import ChildProcess
 from activities.plugins.isolation import ending
 from activities.plugins.loader import Plugins, invalid
 from activities.settings import environment_of_children
+from ratchet._child_process import begin_piped
 
 LONGEST_IMPORT = 60.0
 """Seconds for all plug-ins of a run."""
@@ -29,7 +29,7 @@ async def import_elsewhere(plugins: Plugins, references: Sequence[str], longest:
     if not unknown:
         return
     asked = json.dumps([unknown, plugins.allowed, None if plugins.search_path is None else str(plugins.search_path)])
-    process = await ChildProcess.started(sys.executable, "-P", "-c", PROGRAM, asked, env=environment_of_children())
+    process = await begin_piped(sys.executable, "-P", "-c", PROGRAM, asked, env=environment_of_children())
     announced = [unknown[0]]
     try:
         async with asyncio.timeout(longest):

@@ -15,6 +15,7 @@ _REACHES_ANYTHING: Final = frozenset({"globals", "locals", "vars", "eval", "exec
 """A file that uses one of these may reach its functions by other ways than their names."""
 
 MOST_TRIES: Final = 10
+"""At reading a file in which nothing is wrong."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from activities.plugins.child_process import ChildProcess
+from ratchet._child_process import PipedProcess, begin_piped
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_MATCH = 5.0
@@ -24,7 +24,7 @@ class BoundedMatching:
 
     def __init__(self, timeout: float = LONGEST_MATCH) -> None:
         self._timeout = timeout
-        self._process: ChildProcess | None = None
+        self._process: PipedProcess | None = None
         self._turn = asyncio.Lock()
 
     async def search(self, pattern: str, text: str, *, full_match: bool) -> bool:
@@ -74,8 +74,8 @@ class BoundedMatching:
             raise ScoringFailed(f"{what} cannot be used: {answer['error']}")
         return answer["result"]
 
-    async def _running(self) -> ChildProcess:
+    async def _running(self) -> PipedProcess:
         if self._process is None or self._process.returncode is not None:
             # In a session of its own, as Ctrl-C is for the worker; this one ends with its input.
-            self._process = await ChildProcess.started(sys.executable, "-I", str(_PROGRAM), longest_line=LARGEST_LINE)
+            self._process = await begin_piped(sys.executable, "-I", str(_PROGRAM), longest_line=LARGEST_LINE)
         return self._process

@@ -7,13 +7,13 @@ the standard output that this process was given; whatever they print themselves 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import os
 import signal
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from activities.plugins.loader import CHECKOUT_NAMES, IMPORT_FAILED, OWN_NAMES
 from clients.checks.name_clashes import name_clash
 from clients.own_modules import module_command, python_path
 from clients.settings import environment_of_children
+from ratchet._child_process import begin_piped
 from ratchet._formats.canonical import content_hash
 from workflows.model.activities.optimizer_steps import OwnOptimizer
 from workflows.model.spec.request import OptimizationRequest
@@ -88,22 +89,19 @@ async def inspect_plugins(
     place = None if directory is None else str(directory)
     prefixes = modules_of(uses) if allowed is None else allowed
     question = {"directory": place, "allowed": list(prefixes), "uses": [vars(use) for use in uses]}
-    child = await asyncio.create_subprocess_exec(
-        *module_command("clients.checks.plugin_inspection"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment_of_children(PYTHONPATH=python_path()),
-        start_new_session=True,
-    )
-    try:
-        output, errors = await asyncio.wait_for(child.communicate(json.dumps(question).encode()), IMPORTING_TAKES_AT_MOST)
-    except TimeoutError:
-        return _broken(uses, f"importing it takes more than {IMPORTING_TAKES_AT_MOST:g} s; do slow work when it is called")
-    finally:
-        if child.returncode is None:
-            _end_group(child.pid)
-            await child.wait()
+    command, environment = module_command("clients.checks.plugin_inspection"), environment_of_children(PYTHONPATH=python_path())
+    with tempfile.TemporaryFile() as complaints:
+        child = await begin_piped(*command, env=environment, errors=complaints)
+        try:
+            output = await asyncio.wait_for(child.answer(json.dumps(question).encode()), IMPORTING_TAKES_AT_MOST)
+        except TimeoutError:
+            return _broken(uses, f"importing it takes more than {IMPORTING_TAKES_AT_MOST:g} s; do slow work when it is called")
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+        complaints.seek(0)
+        errors = complaints.read()
     try:
         answer = json.loads(output)
     except ValueError:
@@ -125,11 +123,6 @@ def each_import_once(problems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if told.startswith(IMPORT_FAILED):
             failed.add(cause)
         yield where, problem
-
-
-def _end_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
 
 
 def _how(code: int | None) -> str:

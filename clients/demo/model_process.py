@@ -13,6 +13,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 from clients.settings import environment_of_children
+from ratchet._child_process import PipedProcess, begin_piped
 
 STARTS_WITHIN = 20.0
 STOPS_WITHIN = 5.0
@@ -25,19 +26,12 @@ async def simulated_model(context: Context) -> AsyncIterator[str]:
     logs = context.home.resolve() / "logs"
     make_private_folder(logs)
     with open_private(logs / "simulated.log", "ab") as errors:
-        child = await asyncio.create_subprocess_exec(
-            *module_command("clients.demo"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            env=environment_of_children(PYTHONPATH=python_path()),
-            start_new_session=True,
-        )
+        environment = environment_of_children(PYTHONPATH=python_path())
+        child = await begin_piped(*module_command("clients.demo"), env=environment, errors=errors)
     try:
         yield str((await _ready(child, logs))["base_url"])
     finally:
-        if child.stdin is not None:
-            child.stdin.close()
+        child.stdin.close()
         try:
             await asyncio.wait_for(child.wait(), STOPS_WITHIN)
         except TimeoutError:
@@ -45,8 +39,7 @@ async def simulated_model(context: Context) -> AsyncIterator[str]:
             await child.wait()
 
 
-async def _ready(child: asyncio.subprocess.Process, logs: Path) -> dict[str, Any]:
-    assert child.stdout is not None
+async def _ready(child: PipedProcess, logs: Path) -> dict[str, Any]:
     try:
         line = await asyncio.wait_for(child.stdout.readline(), STARTS_WITHIN)
         return dict(json.loads(line))

@@ -22,7 +22,7 @@ from ratchet.optimizer import Part, StopReason
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
-from workflows.model.trial import CUT_OFF, Purpose, Split, TrialResult
+from workflows.model.trial import RUN_ENDED_FIRST, Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.end.ended import RunEnded
@@ -372,7 +372,7 @@ class ReplayedRun(Surroundings):
     def _not_waited_for(self, every: Sequence[Iteration], result: OptimizationResult) -> list[Spend]:
         """What trials were paid that the result of an interrupted run says nothing of: the run's row counts it."""
         undecided = {one.experiment_id for one in self._undecided}
-        left = [one.paid for one in every if one.error == CUT_OFF or one.trial_id in undecided]
+        left = [one.paid for one in every if one.error == RUN_ENDED_FIRST or one.trial_id in undecided]
         missing = sum(one.paid.samples for one in every) - result.spend.samples
         if result.status == "completed" or not missing or missing != sum(paid.samples for paid in left):
             return []

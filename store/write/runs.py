@@ -25,7 +25,7 @@ from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Plan
 from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.trial import CUT_OFF, Split
+from workflows.model.trial import RUN_ENDED_FIRST, Split
 from workflows.rules.decisions.budget import confirmation_calls, confirmation_samples
 from workflows.rules.spec.default_splits import told_of_confirmation
 
@@ -201,7 +201,7 @@ class Runs:
                 result.finished_at,
             )
             await end_clock(connection, finish.run_id)
-            events += await cut_off_trials(connection, finish.run_id, CUT_OFF, has_result=True)
+            events += await cut_off_trials(connection, finish.run_id, RUN_ENDED_FIRST, has_result=True)
             await connection.execute(
                 "UPDATE rounds SET stopped = true, stop_reason = coalesce(stop_reason, $2)"
                 " WHERE run_id = $1 AND round = (SELECT max(round) FROM rounds WHERE run_id = $1)",

@@ -15,6 +15,7 @@ from temporalio.client import Client
 from clients.embedded.stack import StackAddresses
 from clients.temporal import connect
 from tests.support.forked_commands import ROOT, ForkedProcess
+from tests.support.patience import PATIENCE_SECONDS
 
 
 class WorkerProcess:
@@ -93,7 +94,7 @@ async def outcomes_stored(stack: StackAddresses, run_id: str) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(150):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -44,7 +44,7 @@ class Purpose(StrEnum):
 SEARCHING = (Purpose.BASELINE, Purpose.CANDIDATE)
 """Trials of the search itself."""
 
-CUT_OFF: Final = "the run ended before this trial did"
+RUN_ENDED_FIRST: Final = "the run ended before this trial did"
 """The error of a trial that its run did not wait for. What it was paid is in the run's row and account, not in its result."""
 
 

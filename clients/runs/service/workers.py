@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,6 +28,7 @@ from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 from clients.runs.service.servers import Servers, task_queue
 from clients.settings import environment_of_children
+from ratchet._child_process import ChildProcess, begin
 from ratchet._environment import PLUGIN_PATH, PLUGINS, TASK_QUEUE
 
 GRACE = 3.0
@@ -69,7 +69,7 @@ class WorkerProcess:
     lock: Path | None = None
     """Held as long as it lives, so that its servers wait for it."""
     deaths: int = 0
-    process: asyncio.subprocess.Process | None = None
+    process: ChildProcess | None = None
     started: float = 0.0
     hopeless: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -90,7 +90,7 @@ class WorkerProcess:
         pause = FIRST_PAUSE
         in_a_row = 0
         while True:
-            await self._start()
+            self._start()
             assert self.process is not None
             await self.process.wait()
             self.deaths += 1
@@ -101,24 +101,15 @@ class WorkerProcess:
                 self.hopeless.set()
             await asyncio.sleep(pause)
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
         make_private_folder(self.logs)
         lifetime = ["--exit-with-parent", str(os.getpid()), "--grace", f"{GRACE:g}"]
         command = module_command("worker", "--role", self.role, *lifetime)
         holding = ("--hold", str(self.lock)) if self.lock is not None else ()
         self.started = time.monotonic()
         with open_private(self.output, "ab") as output:
-            self.process = await asyncio.create_subprocess_exec(
-                *command,
-                *holding,
-                "--log-file",
-                str(self.logs / f"{self.name}.log"),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(self.environment),
-                start_new_session=True,  # Ctrl-C is for us; what becomes of the worker is our decision
-            )
+            log = ("--log-file", str(self.logs / f"{self.name}.log"))
+            self.process = begin(*command, *holding, *log, env=dict(self.environment), output=output)
 
     async def stop(self) -> None:
         """SIGTERM, patience, SIGKILL: for the worker, and for whatever its plug-ins have started."""
@@ -127,11 +118,11 @@ class WorkerProcess:
             return
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+                process.terminate()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), STOPPING_TAKES_AT_MOST)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(PermissionError):
+            process.kill()
         await process.wait()
 
     def told(self) -> CommandError:

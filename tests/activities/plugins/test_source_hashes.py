@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from activities.plugins.source_hashes import source_hash
@@ -74,3 +76,15 @@ def test_what_may_be_reached_otherwise_counts_too(reaching: str) -> None:
 def test_a_plug_in_that_is_none_of_its_functions_is_the_whole_file() -> None:
     assert of(MENDED, "elsewhere") != of(FILE, "elsewhere")
     assert of("not python (", "target") != of("not python [", "target")
+
+
+def test_a_good_file_of_which_the_interpreter_says_that_it_miscounted_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed, parse, complaints = of(FILE), ast.parse, iter([SystemError("AST constructor recursion depth mismatch")] * 3)
+
+    def parse_at_last(source: bytes) -> ast.Module:
+        for complaint in complaints:
+            raise complaint
+        return parse(source)
+
+    monkeypatch.setattr(ast, "parse", parse_at_last)
+    assert of(FILE) == hashed

@@ -1,4 +1,4 @@
-"""Child processes of a worker: begun without a moment in which a lock of another thread could hold them up."""
+"""Child processes: begun without a moment in which a lock of another thread could hold them up."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import sys
 
 import pytest
 
-from activities.plugins.child_process import ChildProcess
+from ratchet._child_process import begin_piped
 from tests.support.forked_commands import ROOT
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)\nsys.exit(3)"
 BEGUN = """
-import asyncio, os, sys, time
+import asyncio, os, sys
 import uvloop
-from activities.plugins.child_process import ChildProcess
+from ratchet._child_process import begin_piped
 
-os.register_at_fork(after_in_child=lambda: time.sleep(600))  # as a lock would hold it that nobody is left to give back
+os.register_at_fork(after_in_child=lambda: os._exit(7))
 
 async def begin():
-    child = await ChildProcess.started(sys.executable, "-c", "print('begun')")
+    child = await begin_piped(sys.executable, "-c", "print('begun')")
     print((await child.stdout.readline()).decode().strip(), await child.wait())
 
 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -28,7 +28,7 @@ with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
 
 
 async def test_it_is_spoken_to_by_lines_and_ends_with_its_input() -> None:
-    child = await ChildProcess.started(sys.executable, "-c", ECHO)
+    child = await begin_piped(sys.executable, "-c", ECHO)
     for said in (b"one\n", b"two\n"):
         child.stdin.write(said)
         await child.stdin.drain()
@@ -40,7 +40,7 @@ async def test_it_is_spoken_to_by_lines_and_ends_with_its_input() -> None:
 
 
 async def test_it_can_be_killed_with_what_it_has_started() -> None:
-    child = await ChildProcess.started(
+    child = await begin_piped(
         sys.executable,
         "-c",
         "import subprocess, sys; subprocess.Popen(['sleep', '600']); print('up', flush=True); sys.stdin.read()",
@@ -52,12 +52,12 @@ async def test_it_can_be_killed_with_what_it_has_started() -> None:
 
 
 async def test_a_line_that_is_too_long_is_refused_and_a_program_that_is_not_there_is_told() -> None:
-    child = await ChildProcess.started(sys.executable, "-c", "print('x' * 100)", longest_line=10)
+    child = await begin_piped(sys.executable, "-c", "print('x' * 100)", longest_line=10)
     with pytest.raises(ValueError, match="limit"):
         await child.stdout.readline()
     await child.wait()
     with pytest.raises(FileNotFoundError):
-        await ChildProcess.started("/nowhere/at/all")
+        await begin_piped("/nowhere/at/all")
 
 
 def test_nothing_of_pythons_runs_between_fork_and_exec() -> None:
