@@ -28,8 +28,8 @@ from activities.shards.outcome_batches import until_back
 from activities.shards.shard_endings import CUT_OFF, RATE_LIMITED
 from activities.targets.faults import CandidateFault, Fault, Refused, Unreachable
 from store.errors import store_errors
+from store.write.answers.sent_batches import SentBatch
 from store.write.repositories import Store
-from store.write.sent_batches import SentBatch
 from workflows.contracts import Batching
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.activities.provider_batches import (

@@ -51,7 +51,7 @@ from activities.targets.already_answered import GivenAnswers
 from activities.targets.http import HttpEndpoints
 from store.budget_leases import LeaseBalance, LeaseKey, Second
 from store.errors import store_errors
-from store.write.outcomes import ShardWork, UnansweredPair
+from store.write.answers.outcomes import ShardWork, UnansweredPair
 from store.write.repositories import Store
 from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput

@@ -21,14 +21,14 @@ from activities.evaluation import ShardEvaluation
 from activities.releases.candidate_tags import TemporaryTags
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import until_back
-from activities.shards.shard import context_of
 from activities.shards.shard_endings import RATE_LIMITED
+from activities.shards.shard_experiment import context_of
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import Refused, Unreachable
 from ratchet import experiment_from_input, experiment_headers
 from ratchet._formats.canonical import canonical_json, derive_seed
 from store.errors import store_errors
-from store.write.outcomes import ShardWork, UnansweredPair
+from store.write.answers.outcomes import ShardWork, UnansweredPair
 from store.write.repositories import Store
 from workflows.contracts import Delegating
 from workflows.model.activities.external_trials import (

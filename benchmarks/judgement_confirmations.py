@@ -22,10 +22,11 @@ from clients.testing import World, simulate
 from ratchet import Record, Sample
 from ratchet._formats.canonical import content_hash, derive_seed
 from ratchet.optimizer import Direction
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.decisions.verdicts import judge
 from workflows.rules.statistics import compare
-from workflows.rules.statistics.cross_fit import MeasuredPart, search_cross_fitted
+from workflows.rules.statistics.cross_fit import search_cross_fitted
 
 SAMPLES, BUDGET, PASSES = 30, 500, 0.6
 RUNS, QUICK_RUNS = 200, 2
@@ -84,7 +85,7 @@ def _told(asked: tuple[str, str, float, int]) -> tuple[bool, bool]:
         return False, False
     spec = OptimizationRequest.model_validate({**STAND_INS, **request}).judgement
     parts = [
-        MeasuredPart(trial.config_hash, trial.round, trial.part.first, trial.part.count)
+        MeasuredPart(config_hash=trial.config_hash, round=trial.round, first=trial.part.first, count=trial.part.count)
         for trial in run.trials
         if trial.part is not None and trial.split is baseline.split and trial.status == "completed"
     ]

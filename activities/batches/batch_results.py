@@ -24,9 +24,9 @@ from activities.endpoints.endpoint_policy import ModelPlace
 from activities.evaluation import ShardEvaluation
 from activities.shards.outcome_batches import until_back
 from activities.targets.faults import Refused, Unreachable
-from store.write.judge_replies import JudgeReply
+from store.write.answers.judge_replies import JudgeReply
+from store.write.answers.sent_batches import SentBatch
 from store.write.repositories import Store
-from store.write.sent_batches import SentBatch
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.activities.provider_batches import BatchKey, TakenBatch
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten

@@ -34,9 +34,9 @@ from activities.shards.pair_calls import number_of
 from activities.shards.shard_endings import CUT_OFF, RATE_LIMITED
 from activities.targets.chat import BatchRequest
 from activities.targets.faults import Fault, NotSent, Throttled, Unreachable
-from store.write.outcomes import ShardWork, UnansweredPair
+from store.write.answers.outcomes import ShardWork, UnansweredPair
+from store.write.answers.sent_batches import MeantBatch, RequestFailures, SentBatch
 from store.write.repositories import Store
-from store.write.sent_batches import MeantBatch, RequestFailures, SentBatch
 from workflows.model.activities.provider_batches import BatchInput, SubmittedBatch
 from workflows.model.failures import shorten
 from workflows.model.run.amounts import NOTHING, Amount

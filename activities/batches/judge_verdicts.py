@@ -10,7 +10,7 @@ from activities.endpoints.chat_models import ChatModels
 from activities.evaluation import ShardEvaluation
 from activities.scorers.known_replies import AllReplies
 from activities.shards.outcome_batches import until_back
-from store.write.outcomes import UnansweredPair
+from store.write.answers.outcomes import UnansweredPair
 from store.write.repositories import Store
 from workflows.model.trial import ShardInput, ShardResult
 

@@ -12,13 +12,13 @@ from activities.evaluation import ShardEvaluation
 from activities.scorers import grades_of_one
 from activities.scorers.known_replies import AllReplies, ToBeAsked
 from activities.shards.pair_calls import number_of
+from activities.shards.pair_scores import score_key_of
 from activities.shards.sample_outcomes import output_of
-from activities.shards.shard import score_key_of
 from activities.targets.chat import BatchRequest
 from activities.targets.faults import NotSent, Unreachable
 from ratchet import Sample
 from ratchet._text.placeholders import Unfillable
-from store.write.outcomes import ShardWork, UnansweredPair
+from store.write.answers.outcomes import ShardWork, UnansweredPair
 from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import ShardInput

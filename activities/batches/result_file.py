@@ -21,7 +21,7 @@ from activities.endpoints.response_bodies import LARGEST_ANSWER_BYTES, refuse_to
 from activities.targets.chat import output_of_answer
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Unreachable
 from ratchet import Output
-from store.write.judge_replies import JudgeReply
+from store.write.answers.judge_replies import JudgeReply
 from workflows.model.failures import described, shorten
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.prices import Price

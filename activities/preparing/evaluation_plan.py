@@ -124,6 +124,7 @@ def _suite(
         reuse=spec.reuse,
         retry_of=spec.retry_of,
         rescore_of=spec.optimizer.answers_of,
+        parts_before=tuple(spec.optimizer.parts_before),
         priority=spec.execution.priority,
         rate_limits=spec.execution.rate_limits,
         experiment=spec.experiment,

@@ -10,7 +10,7 @@ from typing import Any
 from activities.targets.faults import CandidateFault, Unreachable
 from ratchet import Output
 from ratchet._formats.canonical import canonical_json
-from store.write.judge_replies import JudgeReply
+from store.write.answers.judge_replies import JudgeReply
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.spec.extensions.scorer_options import Scorer
 

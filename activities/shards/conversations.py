@@ -11,7 +11,7 @@ from activities.shards.call_journal import ShardCalls
 from activities.shards.outcome_batches import until_back
 from activities.shards.sample_outcomes import PairToAnswer
 from ratchet._formats.canonical import content_hash
-from store.write.turns import AnswerKey, StoredTurn, Turns
+from store.write.answers.turns import AnswerKey, StoredTurn, Turns
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import ShardInput

@@ -10,6 +10,7 @@ from typing import Any
 from store.write.repositories import Store
 from workflows.model.activities.computation import StoredTrial
 from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Evidence, RaceDecision
 from workflows.model.suite import EvaluationSuite
@@ -97,16 +98,20 @@ def _alike(before: Tally, afresh: Tally) -> bool:
 
 
 def _cross_fitted(evidence: Evidence, trials: Sequence[StoredTrial], answers: Tally, seed: int) -> Evidence:
-    from workflows.rules.statistics.cross_fit import MeasuredPart, search_cross_fitted
+    from workflows.rules.statistics.cross_fit import search_cross_fitted
     from workflows.rules.statistics.trial_answers import answers_in
 
     suite, [baseline, *candidates] = answers.suite, [trial for trial in trials if trial.part is None]
-    measured = [(trial, trial.part) for trial in trials if trial.part is not None]
+    parts = [
+        MeasuredPart(config_hash=trial.config_hash, round=trial.round, first=trial.part.first, count=trial.part.count)
+        for trial in trials
+        if trial.part is not None
+    ]
     return search_cross_fitted(
         evidence,
         baseline,
         candidates,
-        parts=[MeasuredPart(trial.config_hash, trial.round, part.first, part.count) for trial, part in measured],
+        parts=[*suite.parts_before, *parts],
         spec=suite.judgement,
         direction=suite.objective.direction,
         weights=answers_in(answers).weights,

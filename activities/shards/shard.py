@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
-
-import asyncpg
-from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease, Reservation
 from activities.budget.metering import BudgetExhausted, NoMoreCalls
@@ -21,51 +17,36 @@ from activities.endpoints.breaker import Breaker, Effort, TargetDown
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import ClosedForLong
 from activities.plugins.printed_text import PrintedText
-from activities.scorers import ScorerTools, asks_somebody, details_of_a_failure, score
-from activities.scorers.grades import Grade
+from activities.scorers import ScorerTools
 from activities.scorers.known_replies import AllReplies
 from activities.shards.attempt import Attempt
 from activities.shards.call_journal import ShardCalls
 from activities.shards.conversations import Conversations
+from activities.shards.foreseen_faults import foreseen
 from activities.shards.outcome_batches import OutcomeBatches
 from activities.shards.pair_calls import PairCall, Place, number_of
-from activities.shards.sample_outcomes import (
-    PairToAnswer,
-    answered_outcome,
-    failed_as_before,
-    failed_outcome,
-    output_of,
-    unscored_outcome,
-)
+from activities.shards.pair_scores import PairScores
+from activities.shards.sample_outcomes import PairToAnswer, output_of
+from activities.shards.shard_experiment import context_of
 from activities.targets import Answering
-from activities.targets.already_answered import GivenAnswers, ToAnswer
-from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
+from activities.targets.already_answered import GivenAnswers
+from activities.targets.faults import CandidateFault, NotSent, Refused, Unreachable
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._formats.canonical import derive_seed
 from ratchet._text.placeholders import Unfillable
-from store.budget_leases import LeaseTaken
-from store.schema import StoreError
-from workflows.model.failures import described, shorten
+from workflows.model.failures import shorten
 from workflows.model.run.amounts import NOTHING, Amount, Resource
 from workflows.model.run.team_rest import TeamRest
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.overlay import Overlay
 from workflows.rules.scoring.error_counts import summed
-from workflows.rules.scoring.objective_score import ScoringFailed
 from workflows.rules.spec.prompt_factors import shows_its_prompt
 
 GRACE = 1.0
 """Seconds that calls in flight get to finish when their shard is cancelled: they are paid for already."""
 
-LEAST_SCORING_TIME = 60.0
-"""Seconds a scorer may take at least, since it may ask a model itself."""
-
 _FOR_GOOD = (Refused, TargetDown)
-
-_OF_THE_STORE = (asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, LeaseTaken)
-_OF_THE_SHARD = (TargetDown, ClosedForLong, BudgetExhausted, NoMoreCalls)
-_FORESEEN = (Fault, ScoringFailed, ApplicationError, *_OF_THE_SHARD, *_OF_THE_STORE)
 
 
 class ShardAtWork:
@@ -100,7 +81,7 @@ class ShardAtWork:
         self._shows_its_prompt = shows_its_prompt(suite.target)
         self._pairs = pairs
         self._target = target
-        self._scorers = scorers
+        self._scores = PairScores(shard, suite, scorers, replies)
         self._limit = limit
         self.batches = batches
         self._breaker = breaker
@@ -110,10 +91,8 @@ class ShardAtWork:
         self._attempt = attempt
         self._calls = calls
         self._conversations = conversations
-        self._replies = replies
         self._given = given
         self._left_unscored = 0
-        self._scoring_may_fail = asks_somebody(suite.scorers)
         self._stored: set[tuple[int, int]] = set()
         """Pairs whose answer is on its way to the store, scored or not."""
         self.exhausted: Resource | None = None
@@ -270,8 +249,7 @@ class ShardAtWork:
     def _paid(self, pair: PairToAnswer) -> Amount:
         """What was paid for it before, and is accounted for."""
         if pair.kept is not None:
-            paid = Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
-            return paid if self._replies is None else paid + self._replies.took(self._number(pair))
+            return Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost) + self._scores.paid(pair)
         if self._conversations is not None:
             return self._conversations.paid(pair)
         return NOTHING if self._given is None else self._given.paid(pair.sample, pair.replicate)
@@ -287,8 +265,8 @@ class ShardAtWork:
         context = CallContext(self._limit.caller, reservation, PairCall(self._attempt), effort)
         if pair.kept is not None:
             if pair.kept.error is not None:
-                return failed_as_before(pair.kept, details_of_a_failure(self._suite.scorers, pair.sample))
-            return await self._scored(pair, output_of(pair.kept), context, was_kept=True)
+                return self._scores.failed_as_before(pair.kept, pair.sample)
+            return await self._scores.scored(pair, output_of(pair.kept), context, was_kept=True)
         beginning, printed = PairCall(self._attempt, self._calls, self._number(pair)), PrintedText()
         turns = None if self._conversations is None else self._conversations.of(pair, self._number(pair))
         noted = replace(context, beginning=beginning, printed=printed, turns=turns)
@@ -298,16 +276,16 @@ class ShardAtWork:
                 output = await self._target.answer(configuration, pair.sample, self._experiment(pair), noted)
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
-            return replace(self._failed(pair, fault), printed=printed.text)
+            return replace(self._scores.failed(pair, fault), printed=printed.text)
         if self._given is not None and self._given.scores_later:
             self._keep(pair, output, printed.text, reservation, taken)
             self._left_unscored += 1
             return None
-        if self._scoring_may_fail:
+        if self._scores.may_fail:
             self._keep(pair, output, printed.text, reservation, taken)
-            return await self._scored(pair, output, context, was_kept=True)
+            return await self._scores.scored(pair, output, context, was_kept=True)
         try:
-            scored = await self._scored(pair, output, context, was_kept=False)
+            scored = await self._scores.scored(pair, output, context, was_kept=False)
             return scored if printed.text is None else replace(scored, printed=printed.text)
         except BaseException:
             self._keep(pair, output, printed.text, reservation, taken)
@@ -343,42 +321,6 @@ class ShardAtWork:
                     output = await self._target.answer({}, pair.sample, self._experiment(pair), CallContext())
                     self._keep(pair, output, None, None, None)
 
-    async def _scored(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
-        """The answer with its scores, and with what scorers printed."""
-        outcome = await self._with_its_scores(pair, output, context, was_kept=was_kept)
-        told = context.printed.text
-        return outcome if told is None else replace(outcome, scorers_printed=told)
-
-    async def _with_its_scores(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
-        """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was; one that a
-        scorer fails on has no score."""
-        try:
-            with foreseen("scoring the answer"):
-                grades = await self._grades(pair, output, context)
-                return answered_outcome(pair, output, grades, self._suite.metric, was_kept=was_kept)
-        except ScoringFailed as error:
-            return unscored_outcome(pair, output, error, was_kept=was_kept)
-        except CandidateFault as fault:
-            fault.tokens, fault.cost, fault.latency_ms = output.tokens, output.cost, output.latency_ms
-            failed = replace(self._failed(pair, fault), output=output.value, trace=output.trace, ttft_ms=output.ttft_ms)
-            return replace(failed, fault="answer", was_kept=was_kept)
-
-    def _failed(self, pair: PairToAnswer, fault: CandidateFault) -> Outcome:
-        return failed_outcome(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
-
-    async def _grades(self, pair: PairToAnswer, output: Output, context: CallContext) -> list[Grade]:
-        longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
-        tools = replace(
-            self._scorers,
-            longest=longest,
-            context=context,
-            answer_key=f"{self._shard.config_hash} {pair.item_hash} {pair.replicate}",
-            replies=None
-            if self._replies is None
-            else self._replies.to(self._number(pair), score_key_of(self._shard.config_hash, self._suite, pair)),
-        )
-        return await score(self._suite.scorers, output, pair.sample, tools)
-
     def _configuration(self, sample: Sample) -> dict[str, Any]:
         try:
             return self._overlay.for_sample(sample.input, strict=self._shows_its_prompt)
@@ -405,46 +347,6 @@ class ShardAtWork:
                 kind="no echo" if echoed is None else "other overlay",
                 billed="yes",
             )
-
-
-@contextmanager
-def foreseen(what: str) -> Iterator[None]:
-    """Let nothing through but what this module knows how to tell: what one answer leads to must not stop the others, nor be
-    paid for again by another attempt. What the worker itself lacks, such as memory, is not the candidate's fault."""
-    try:
-        yield
-    except _FORESEEN:
-        raise
-    except (OSError, MemoryError) as error:
-        raise Unreachable(shorten(f"{what} raised {described(error)}"), kind=_kind_of(error)) from error
-    except Exception as error:
-        raise CandidateFault(shorten(f"{what} raised {described(error)}"), kind=_kind_of(error)) from error
-
-
-def _kind_of(error: Exception) -> str:
-    return shorten(f"raised {type(error).__name__}", 80)
-
-
-def context_of(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, *, replicate: int, seed: int) -> ExperimentContext:
-    """Under which experiment the shard's samples are answered."""
-    return ExperimentContext(
-        id=shard.trial_id,
-        name=suite.experiment or shard.run_id,
-        overrides_tag=shard.config_hash,
-        parent_tag=suite.baseline_hash if suite.baseline_hash != shard.config_hash else None,
-        flags=suite.flags,
-        prompt=suite.prompt.name if suite.prompt is not None else None,
-        overlay_hash=overlay.prompt_hash,
-        run_id=shard.run_id,
-        candidate_id=shard.candidate_id,
-        replicate=replicate,
-        seed=seed,
-    )
-
-
-def score_key_of(config_hash: str, suite: EvaluationSuite, pair: ToAnswer) -> tuple[object, ...]:
-    """What names the scores of an answer."""
-    return config_hash, suite.target_fingerprint, pair.item_hash, pair.replicate, suite.scorer_fingerprint
 
 
 def _first(errors: dict[tuple[int, int], str]) -> str | None:

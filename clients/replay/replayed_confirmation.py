@@ -9,11 +9,12 @@ from clients.replay.differences import NOTHING, ReplayDifference
 from clients.replay.recorded_answers import NO_MEANS, clusters_of
 from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.run.contract import Confirmation, How
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import Purpose, TrialResult
 from workflows.rules.decisions.verdicts import judge
-from workflows.rules.statistics.cross_fit import MeasuredPart, search_cross_fitted
+from workflows.rules.statistics.cross_fit import search_cross_fitted
 from workflows.run.end.ending import confirmation_references, confirmed, confirmed_by_the_search, cut_off, to_confirm, uncovered
 from workflows.run.references import references_of
 from workflows.run.state import RunState
@@ -87,15 +88,16 @@ class ReplayedConfirmation:
             return told or judged
         [drawn] = [drawn for drawn in facts.splits if drawn.split is facts.search_split]
         explored = [one for one in facts.further if one.purpose is Purpose.EXPLORATION and one.trial_status == "completed"]
+        parts = [
+            MeasuredPart(config_hash=one.config_hash, round=one.round, first=one.first, count=one.samples)
+            for one in explored
+            if one.split == facts.search_split
+        ]
         evidence = search_cross_fitted(
             judged.evidence,
             baseline,
             candidates,
-            parts=[
-                MeasuredPart(one.config_hash, one.round, one.first, one.samples)
-                for one in explored
-                if one.split == facts.search_split
-            ],
+            parts=[*facts.request.optimizer.parts_before, *parts],
             spec=facts.request.judgement,
             direction=facts.direction,
             weights=drawn.weights,

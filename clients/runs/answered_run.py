@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from clients.reports.removal_notes import removal_text
 from clients.runs.lookup import TERMINAL
 from store.read.reader import StoreReader
 from store.read.rows.trial_rows import Trial
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Purpose
 from workflows.rules.spec.rescored_spec import differing_fields, rescored
@@ -28,6 +30,8 @@ class Answered:
     dataset_id: str
     trials: tuple[Trial, ...]
     """Those of the search that have answers to be scored: the others were no trials in full, or not answered."""
+    explored: tuple[Trial, ...] = ()
+    """Those of some samples only."""
 
     def refuse_other_answers(self, new: OptimizationRequest, dataset_id: str) -> None:
         """Raise unless the answers of the run are those that the new spec, its prompt read, would ask for."""
@@ -50,7 +54,16 @@ class Answered:
         if new.replicates == "auto":
             last = self.trials[-1]
             new = new.model_copy(update={"replicates": last.replicates, "samples_per_trial": last.samples})
-        return rescored(new, self.request, self.run_id, [rounds[number] for number in sorted(rounds)])
+        candidates = [rounds[number] for number in sorted(rounds)]
+        return rescored(new, self.request, self.run_id, candidates, [*self._chosen_by()])
+
+    def _chosen_by(self) -> Iterator[MeasuredPart]:
+        """What candidates were measured on until they were measured in full: after that, nothing is chosen by it."""
+        in_full = {(trial.config_hash, trial.split): trial.round for trial in reversed(self.trials)}
+        for part in self.explored:
+            measured = in_full.get((part.config_hash, part.split))
+            if measured is not None and part.round <= measured:
+                yield MeasuredPart(config_hash=part.config_hash, first=part.first_sample, count=part.samples)
 
 
 async def answered_run(reader: StoreReader, run_id: str) -> Answered:
@@ -71,4 +84,5 @@ async def answered_run(reader: StoreReader, run_id: str) -> Answered:
     )
     if not trials:
         raise NotRescored(f"there is nothing to rescore: no trial of {run_id} has its answers; `ratchet retry` asks again")
-    return Answered(run_id, OptimizationRequest.model_validate(row.spec), row.dataset_id, trials)
+    explored = tuple(trial for trial in page.items if trial.purpose is Purpose.EXPLORATION and trial.status == "completed")
+    return Answered(run_id, OptimizationRequest.model_validate(row.spec), row.dataset_id, trials, explored)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from store.write.outcomes import passes_in
+from store.write.answers.outcomes import passes_in
 from store.write.runs import readable_of_result, readable_of_spec
 from store.write.suites import READ_BY_QUERIES
 

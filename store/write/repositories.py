@@ -9,22 +9,22 @@ from store.read.samples.evaluated_samples import EvaluatedSamples
 from store.read.samples.measured_samples import MeasuredSamples
 from store.read.search_history import SearchHistory
 from store.read.trials import TrialReader
-from store.write.judge_replies import JudgeReplies
+from store.write.answers.judge_replies import JudgeReplies
+from store.write.answers.outcomes import Outcomes
+from store.write.answers.sent_batches import SentBatches
+from store.write.answers.turns import Turns
+from store.write.answers.unscored_answers import UnscoredAnswers
 from store.write.limits.budgets import Budgets
 from store.write.limits.learned_rates import LearnedRates
 from store.write.limits.rate_limits import RateLimits
-from store.write.outcomes import Outcomes
 from store.write.overlays import Overlays
 from store.write.proposals import ModelAnswers, Proposals
 from store.write.releases import Releases
 from store.write.runs import Runs
-from store.write.sent_batches import SentBatches
 from store.write.served_times import ServedTimes
 from store.write.suites import Suites
 from store.write.test_split import HeldBackSplits
 from store.write.trials import Trials
-from store.write.turns import Turns
-from store.write.unscored_answers import UnscoredAnswers
 
 
 class Store:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from store.write.judge_replies import JudgeReply
+from store.write.answers.judge_replies import JudgeReply
+from store.write.answers.sent_batches import MeantBatch
 from store.write.retention.removals import remove_texts_beside_answers
-from store.write.sent_batches import MeantBatch
 from tests.support.store_examples import ExampleRun
 
 MEANT = MeantBatch("key-1", 1, 0, 3, "execution", "openai", "http://model", "m", None, {"a": 0, "b": 1, "c": 2})

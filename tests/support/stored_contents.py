@@ -14,16 +14,16 @@ from ratchet.prompts.stores.postgres import PostgresBackend
 from store.connection import Database
 from store.encrypted_contents import contents_of
 from store.read.marks import MarkedThing
+from store.write.answers.judge_replies import JudgeReply
+from store.write.answers.sent_batches import MeantBatch
+from store.write.answers.turns import AnswerKey
 from store.write.content_columns import CONTENT_TABLES
-from store.write.judge_replies import JudgeReply
 from store.write.kept_files import FileRow, put_file
 from store.write.labels import Labels, NewQuestion
 from store.write.marks import Marks
 from store.write.proposals import ModelAnswer, ProposalOrigin
 from store.write.releases import NewRelease, Settlement
 from store.write.repositories import Store
-from store.write.sent_batches import MeantBatch
-from store.write.turns import AnswerKey
 from tests.support.prompt_examples import moved, template
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.candidates import ReasonCode, Rejection

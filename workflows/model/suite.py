@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue
 
 from ratchet._frozen import Payload
 from ratchet.prompts.template import PromptTemplate
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.spec.durations import Duration
 from workflows.model.spec.extensions.scorer_options import Scorer
 from workflows.model.spec.extensions.target_options import Target
@@ -59,6 +60,8 @@ class EvaluationSuite(Payload):
     """The run whose answers are taken over, whatever `reuse` says."""
     rescore_of: str | None = None
     """The run whose answers are all there is: nothing is asked of the target, and failed answers stay what they are."""
+    parts_before: tuple[MeasuredPart, ...] = ()
+    """What configurations were measured on in that run, to decide whether they are worth all samples."""
     priority: int = DEFAULT_PRIORITY
     rate_limits: dict[str, RateLimit] = Field(default_factory=dict)
     concurrent_samples_per_trial: int | None = None

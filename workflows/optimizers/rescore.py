@@ -17,6 +17,7 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.run.candidates import Candidate
 from workflows.model.spec.execution import Stop
 from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
@@ -37,6 +38,9 @@ class RescoreOptimizer(OptimizerSpec):
     """Its candidates, round by round."""
     learned_from_train: bool = False
     """Whether its optimizer is one that learns from samples of their own: then the same splits are drawn by default."""
+    parts: list[MeasuredPart] = Field(default_factory=list)
+    """What its optimizer measured of them first, to decide whether they are worth all samples. They were chosen by these
+    answers, which therefore confirm nothing."""
     sought_winner: bool = True
     """Whether it could have a winner: then samples are held back by default, as they were for it."""
 
@@ -66,6 +70,10 @@ class RescoreOptimizer(OptimizerSpec):
     @property
     def answers_of(self) -> str:
         return self.run
+
+    @property
+    def parts_before(self) -> Sequence[MeasuredPart]:
+        return self.parts
 
     def most_trials(self, stop: Stop) -> int:
         return 1 + sum(len(names) for names in self.candidates)

@@ -18,10 +18,10 @@ from store.encoding import from_json
 from store.encrypted_contents import contents_of
 from store.events import TERMINAL
 from store.read.sized_runs import measured_size, sized_runs
-from store.write.outcomes import passes_in
+from store.write.answers.outcomes import passes_in
+from store.write.answers.turns import remove_turns
 from store.write.retention.legal_holds import legal_holds_in_force
 from store.write.runs import delete_run
-from store.write.turns import remove_turns
 from workflows.rules.retention_policy import DueRemoval, SizedRun
 
 ANSWERS_AT_ONCE: Final = 5_000

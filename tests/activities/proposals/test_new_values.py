@@ -13,52 +13,21 @@ from temporalio.exceptions import ApplicationError
 
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugins
-from activities.proposals.reflection_answer import problems_of, read_answer
-from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, request_text
 from clients.demo.model_server import SimulatedModel
-from ratchet import Record, Sample
+from ratchet import Sample
 from store.read.reader import StoreReader
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
 from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.model_endpoints import served
+from tests.support.proposal_requests import FAILURES, MODEL, PROMPT, by_model, by_plugin, request
 from tests.support.suite_building import PLUGINS, plugin, suite
 from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
 from workflows.model.run.contract import ProposalInput, Proposed
-from workflows.model.spec.extensions.proposers import ModelProposer, PythonProposer
 from workflows.model.trial import Split
 
 pytestmark = pytest.mark.usefixtures("measured_runs")
-
-MODEL = "simulated-reflector"
-PROMPT = "You sort tickets.\nTicket: {{input.ticket}}"
-FAILURES = [Record({"ticket": f"I was charged twice, case {n}."}, "bug", 0.0, "expected billing", "billing") for n in range(8)]
-
-
-def request(proposer: ModelProposer | PythonProposer, **more: Any) -> ProposalInput:
-    given: dict[str, Any] = {
-        "run_id": "run",
-        "round": 1,
-        "index": 0,
-        "parent": "c0",
-        "config_hash": "that of the run",
-        "factors": ("prompt",),
-        "proposer": proposer,
-        "feedback": "Iteration 0: score=0.400, successRate=40.00%\n",
-        "objective": "Mean exact (higher is better)",
-        "limits": {"prompt": 4000},
-        "split": Split.VALIDATION,
-    }
-    return ProposalInput(**{**given, **more})
-
-
-def by_model(base_url: str | None = None, **more: Any) -> ModelProposer:
-    return ModelProposer(kind="model", model=MODEL, base_url=base_url, **more)
-
-
-def by_plugin(name: str, **more: Any) -> PythonProposer:
-    return PythonProposer(kind="python", ref=plugin(name), **more)
 
 
 def rewritten_run(**factors: Any) -> MeasuredRun:
@@ -144,173 +113,6 @@ class TestModels:
     async def test_a_configuration_without_text_is_a_mistake_in_the_spec(self, server: SimulatedModel) -> None:
         error = await failure(rewritten_run(), request(by_model(server.base_url), factors=("temperature",)))
         assert (error.type, error.non_retryable) == (INVALID_REQUEST, True)
-
-
-class TestWhatTheModelReads:
-    def text(self, **more: Any) -> str:
-        wanted = request(
-            more.pop("proposer", by_model()), **{name: more[name] for name in more if name not in ("records", "texts")}
-        )
-        assert isinstance(wanted.proposer, ModelProposer)
-        hall = [(0.4, {"prompt": "Sort."}), (0.6, {"prompt": "Sort well."})]
-        return request_text(
-            wanted, wanted.proposer, more.get("texts", {"prompt": PROMPT}), Material(more.get("records", FAILURES), hall)
-        )
-
-    def test_text_scores_failures_and_limits(self) -> None:
-        text = self.text()
-        assert f"<current_value>\n{PROMPT}\n</current_value>" in text
-        assert "Iteration 0: score=0.400, successRate=40.00%" in text
-        assert 'Input: {"ticket":"I was charged twice, case 0."}' in text
-        assert "Answer: bug\nExpected: billing\nFeedback: expected billing" in text
-        assert "at most 4000 characters" in text
-        assert "exactly as written here, and no others: {{input.ticket}}." in text
-        assert "<new_value>" in text
-
-    def test_as_many_failures_as_the_spec_says(self) -> None:
-        assert self.text(proposer=by_model(examples=2)).count("Example ") == 2
-        assert "Example" not in self.text(proposer=by_model(examples=0))
-
-    def test_huge_samples_do_not_make_a_huge_request(self) -> None:
-        huge = [Record("i" * 50_000, "o" * 50_000, 0.0, "f" * 50_000, "e" * 50_000) for _ in range(20)]
-        assert len(self.text(records=huge, proposer=by_model(examples=20))) < LONGEST_EXAMPLES + 8_000
-
-    def test_candidates_written_side_by_side_are_asked_to_differ(self) -> None:
-        assert self.text() != self.text(index=1, batch_position=1)
-
-    def test_braces_in_samples_and_texts_are_data(self) -> None:
-        assert "{{factors.secret}}" in self.text(records=[Record("{{factors.secret}}", "{{feedback}}", 0.0)])
-
-    def test_several_texts_are_shown_and_asked_for_by_name(self) -> None:
-        text = self.text(texts={"prompt": PROMPT, "greeting": "Hello, {{input.name}}!"})
-        assert '<current_value name="greeting">\nHello, {{input.name}}!\n</current_value>' in text
-        assert '<new_value name="prompt">…</new_value>\n<new_value name="greeting">…</new_value>' in text
-        assert 'The new text "prompt" has at most 4000 characters.' in text
-
-    def test_a_template_may_show_the_best_so_far_the_best_last(self) -> None:
-        text = self.text(proposer=by_model(template="{{hall_of_fame}}"))
-        assert text == "Score 0.4000:\n<prompt>\nSort.\n</prompt>\n\nScore 0.6000:\n<prompt>\nSort well.\n</prompt>"
-
-    def test_the_optimizers_words_replace_the_usual_ones_and_the_specs_replace_both(self) -> None:
-        assert self.text(template="Better: {{texts}}").startswith("Better: ")
-        assert self.text(template="Better: {{texts}}", proposer=by_model(template="Mine: {{texts}}")).startswith("Mine: ")
-
-    def test_the_specs_own_template_replaces_it(self) -> None:
-        template = "Improve {{factor.name}}: {{factor.value}}\n{{limits}}"
-        assert self.text(proposer=by_model(template=template)).startswith(f"Improve prompt: {PROMPT}\nThe new text has")
-
-    def test_a_template_with_an_unknown_placeholder_is_a_mistake_in_the_spec(self) -> None:
-        with pytest.raises(ApplicationError, match=r"optimizer\.proposer\.template") as raised:
-            self.text(proposer=by_model(template="{{factor.valeu}}"))
-        assert raised.value.type == INVALID_REQUEST
-
-
-ONE = {"prompt": PROMPT}
-SEVERAL = {"prompt": PROMPT, "greeting": "Hello, {{input.name}}!"}
-
-
-class TestReadingTheAnswer:
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            "<new_value>new</new_value>",
-            "I thought about it.\n<new_value>\nnew\n</new_value>\nDone.",
-            '<new_value name="prompt">new</new_value>',
-            "It goes between <new_value> and </new_value>, so: <new_value>new</new_value>",
-            "I write <new_value> like this: <new_value>new</new_value>",
-            "```xml\n<new_value>\nnew\n</new_value>\n```\nThat is all.",
-            "</new_value> ends it. <new_value>old</new_value> <new_value>new</new_value >",
-        ],
-    )
-    def test_the_text_is_found(self, answer: str) -> None:
-        assert read_answer(answer, ONE).values == {"prompt": "new"}
-
-    @pytest.mark.parametrize("answer", ["Here:\n```\nnew\n```", "```text\nnew\n```\nand ```x```", "  new\n"])
-    def test_where_no_tags_were_asked_for_the_answer_is_the_text(self, answer: str) -> None:
-        assert read_answer(answer, ONE, tagged=False).values == {"prompt": "new"}
-
-    @pytest.mark.parametrize(
-        ("answer", "problem"),
-        [
-            (
-                "The failures show what is missing. <system_prompt>Sort.</system_prompt> {{input.ticket}}",
-                "it has nothing between",
-            ),
-            ("Here:\n```\nSort {{input.ticket}}.\n```", "it has nothing between"),
-            ('{"prompt": "Sort {{input.ticket}}."}', "it has nothing between"),
-            ("&lt;new_value&gt;Sort {{input.ticket}}.&lt;/new_value&gt;", "it has nothing between"),
-            ("<NEW_VALUE>Sort {{input.ticket}}.</NEW_VALUE>", "it has nothing between"),
-            ("Between <new_value> and </new_value>: <new_value>Sort {{input.ticket}}", "the answer was cut off"),
-            ("<new_value>Sort {{input.ticket}}.</new_value> or <new_value>", "the answer was cut off"),
-            ("<new_value>Use <new_value>x</new_value> {{input.ticket}}.</new_value>", "there are tags within tags"),
-            ("<new_value>…</new_value>", "prompt: Factor value cannot be empty"),
-        ],
-    )
-    def test_an_answer_without_the_tags_it_was_asked_for_is_never_the_text(self, answer: str, problem: str) -> None:
-        found = read_answer(answer, ONE)
-        assert not any(found.values.values())
-        assert problems_of(found, ONE, {})[0].startswith(problem)
-
-    @pytest.mark.parametrize(
-        "part", ["<new_value ", "<new_value>", "</new_value>", "<new_value>a</new_value>", "```a\n", "name="]
-    )
-    def test_a_megabyte_of_tags_is_read_at_once(self, part: str) -> None:
-        """Every tag would be looked for to the end of the text, if reading took quadratic time: half an hour."""
-        for texts in (ONE, SEVERAL):
-            read_answer(part * (1_000_000 // len(part)), texts)
-
-    def test_what_is_said_before_is_the_rationale(self) -> None:
-        found = read_answer("Too vague.\n<new_value>new</new_value>", ONE)
-        assert (found.values["prompt"], found.rationale) == ("new", "Too vague.")
-
-    def test_fences_inside_the_tags_belong_to_the_text(self) -> None:
-        found = read_answer("<new_value>Answer in\n```json\n{}\n```</new_value>", ONE)
-        assert found.values["prompt"] == "Answer in\n```json\n{}\n```"
-
-    @pytest.mark.parametrize(
-        ("answer", "values"),
-        [
-            (
-                '<new_value name="greeting">b</new_value> <new_value name="prompt">a</new_value>',
-                {"prompt": "a", "greeting": "b"},
-            ),
-            ("<new_value name='prompt'>a</new_value>", {"prompt": "a"}),
-            ('I write <new_value name="prompt"> like this: <new_value name="prompt">a</new_value>', {"prompt": "a"}),
-            ('<new_value name="other">x</new_value><new_value name="prompt">a</new_value>', {"prompt": "a"}),
-            ('{"prompt": "a", "greeting": "b", "why": "c"}', {"prompt": "a", "greeting": "b"}),
-            ('```json\n{"greeting": "b"}\n```', {"greeting": "b"}),
-        ],
-    )
-    def test_several_texts_are_told_apart_by_name(self, answer: str, values: dict[str, str]) -> None:
-        assert read_answer(answer, SEVERAL).values == values
-
-    @pytest.mark.parametrize(
-        ("answer", "texts", "cut_off", "problem"),
-        [
-            ("<new_value>half a te", ONE, False, "the answer was cut off before the new text ended"),
-            ("half a te", ONE, True, "the answer was cut off before the new text ended"),
-            ("<new_value> \n</new_value>", ONE, False, "prompt: Factor value cannot be empty"),
-            ("   ", ONE, False, "it has nothing between <new_value> and </new_value>, and only what is there is used"),
-            ("Sorry.", SEVERAL, False, "it has no <new_value name=…> for any of prompt, greeting"),
-            (f"<new_value>{PROMPT}</new_value>", ONE, False, "nothing was changed"),
-            ("<new_value>Sort it.</new_value>", ONE, False, "prompt: placeholder {{input.ticket}} was lost; keep it"),
-            (
-                "<new_value>{{input.ticket}} {{input.mood}}</new_value>",
-                ONE,
-                False,
-                "prompt: nothing would fill the placeholder {{input.mood}}; leave it out",
-            ),
-            (
-                f"<new_value>{{{{input.ticket}}}}{'x' * 100}</new_value>",
-                ONE,
-                False,
-                "prompt: Factor value exceeds max length 80 (was 116)",
-            ),
-        ],
-    )
-    def test_what_is_wrong_is_said_in_words(self, answer: str, texts: dict[str, str], cut_off: bool, problem: str) -> None:
-        found = read_answer(answer, texts, cut_off=cut_off)
-        assert problems_of(found, texts, {"prompt": 80}) == [problem]
 
 
 class ScriptedModel:

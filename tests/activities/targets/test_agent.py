@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from activities.settings import HTTP_URLS, MCP_SERVERS
 from ratchet import Sample
 from ratchet._text.explanation import explain
-from store.write.turns import AnswerKey
+from store.write.answers.turns import AnswerKey
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
 from tests.support.allowed import allow

@@ -23,10 +23,11 @@ K = {"k": ratchet.integer(1, min=0, max=9)}
 ROWS = [{"id": f"s{n}", "input": {"n": n}, "expected": "yes"} for n in range(8)]
 IN_FLIGHT = 2
 PROGRAM = f"""
-import sys, time
+import signal, sys, time
 from pathlib import Path
 import ratchet
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in a shell's background
 calls, gate = Path("calls"), Path("gate")
 
 def answer(configuration, sample):

@@ -10,12 +10,14 @@ import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from clients.replay.temporal_histories import replay_histories
+from clients.runs.answered_run import answered_run
 from store.read.reader import StoreReader
 from tests.support.coin_runs import coins
 from tests.support.engines import Engines
 from tests.support.optimizer_specs import REFLECTING
 from tests.support.plugins.ruled import items
 from tests.support.replaying import differences_in_export, nothing_differs
+from workflows.model.spec.request import OptimizationRequest
 
 WEIGHTED = {"items": [{"id": f"s{n}", "input": n, "weight": 1 + n % 3} for n in range(24)], "splits": "none"}
 HELD_BACK = {"items": [{"id": f"s{n}", "input": n, "tags": ["vip"] if n < 3 else []} for n in range(60)], "splits": "none"}
@@ -245,8 +247,10 @@ async def test_rejections_of_a_round_that_the_budget_ended_count(engines: Engine
 
 
 async def test_what_parts_had_a_winner_measured_in_full_confirms_nothing_in_run_store_and_export(engines: Engines) -> None:
-    """Cross-fitting leaves out the answers that the winner was measured in full for, wherever it is computed."""
-    result = await engines.run({**REFLECTING, "name": "by-parts", "dataset": {"items": items(40)}})
+    """Cross-fitting leaves out the answers that the winner was measured in full for, wherever it is computed, and also where
+    these answers are scored anew."""
+    spec = {**REFLECTING, "name": "by-parts", "dataset": {"items": items(40)}}
+    result = await engines.run(spec)
     run_id, confirmation = result["optimization_id"], result["confirmation"]
     assert confirmation["how"] == "cross_fitting"
     async with engines.database.connection() as connection:
@@ -263,3 +267,9 @@ async def test_what_parts_had_a_winner_measured_in_full_confirms_nothing_in_run_
     assert 0 < looked_at < 40
     assert evidence["better"] + evidence["worse"] <= 40 - looked_at
     await nothing_differs(engines.database, run_id)
+
+    source = await answered_run(StoreReader(engines.database), run_id)
+    anew = source.scored_by(OptimizationRequest.model_validate(spec))
+    rescored = await engines.run(anew.model_dump(mode="json", by_alias=True))
+    assert rescored["confirmation"]["judged"]["evidence"] == evidence
+    await nothing_differs(engines.database, rescored["optimization_id"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.spec.execution import Stop
 from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.request import OptimizationRequest
@@ -48,13 +49,19 @@ def _drawn(request: OptimizationRequest) -> Any:
 
 
 def rescored(
-    new: OptimizationRequest, before: OptimizationRequest, run_id: str, candidates: Sequence[Sequence[str]]
+    new: OptimizationRequest,
+    before: OptimizationRequest,
+    run_id: str,
+    candidates: Sequence[Sequence[str]],
+    parts: Sequence[MeasuredPart] = (),
 ) -> OptimizationRequest:
-    """The new spec over the candidates of the run before. All of them are judged: nothing ends it earlier but its budget."""
+    """The new spec over the candidates of the run before, which were chosen by these parts. All of them are judged: nothing
+    ends it earlier but its budget."""
     own = before.optimizer
     names = [list(together) for together in candidates]
     drawn = {"learned_from_train": own.learns_from_train, "sought_winner": own.seeks_winner}
-    rescore = {"name": "rescore", "run": run_id, "candidates": names, **drawn}
+    chosen_by = [*own.parts_before, *parts]
+    rescore = {"name": "rescore", "run": run_id, "candidates": names, "parts": chosen_by, **drawn}
     return new.model_copy(
         update={
             "configuration": dict(own.in_play(new.configuration)),

@@ -26,6 +26,7 @@ from scipy.special import stdtrit
 
 from ratchet._formats.canonical import derive_seed
 from ratchet.optimizer import Direction
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Evidence, JudgementSpec
 from workflows.rules.decisions.best import length_of
@@ -74,17 +75,6 @@ class Searched(Protocol):
     def round(self) -> int: ...
     @property
     def sample_means(self) -> Sequence[float | None] | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredPart:
-    """Some samples of the search's split that a configuration was measured on, to decide whether it is worth all of them."""
-
-    config_hash: str
-    round: int
-    first: int
-    count: int | None
-    """None: up to the last."""
 
 
 def search_cross_fitted(

@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from ratchet.optimizer import Direction
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.spec.judgement import Evidence, Judged, JudgementSpec, Verdict
 from workflows.rules.decisions.verdicts import judge
 from workflows.rules.statistics import compare
-from workflows.rules.statistics.cross_fit import MeasuredPart, cross_fit, search_cross_fitted
+from workflows.rules.statistics.cross_fit import cross_fit, search_cross_fitted
 
 IMPROVEMENT = JudgementSpec()
 SHORTER = JudgementSpec(rule="non_inferiority", accept="shorter", margin=0.2)
@@ -121,6 +122,10 @@ class Trial:
         return {}
 
 
+def part_of(config_hash: str, first: int, count: int | None, *, round: int = 1) -> MeasuredPart:
+    return MeasuredPart(config_hash=config_hash, round=round, first=first, count=count)
+
+
 def judged_by(baseline: Array, means: list[float | None], *parts: MeasuredPart, clusters: list[int] | None = None) -> Judged:
     one, other = Trial("baseline", [float(score) for score in baseline], round=0), Trial("kept", means)
     evidence = compare(one.sample_means, means, spec=IMPROVEMENT)
@@ -140,7 +145,7 @@ def judged_by(baseline: Array, means: list[float | None], *parts: MeasuredPart, 
 
 def test_what_did_well_on_a_part_is_not_called_better_by_that_part() -> None:
     """Of many equals the one with the luckiest first ten answers is measured on all thirty."""
-    random, part = np.random.default_rng(11), MeasuredPart("kept", 1, 0, 10)
+    random, part = np.random.default_rng(11), part_of("kept", 0, 10)
     told: list[tuple[Verdict, Verdict, float]] = []
     for _ in range(100):
         baseline, others = ((random.random((30, count)) < 0.5).astype(np.float64) for count in (1, 200))
@@ -155,16 +160,16 @@ def test_what_did_well_on_a_part_is_not_called_better_by_that_part() -> None:
 def test_a_part_that_is_measured_later_or_of_something_else_takes_nothing_away() -> None:
     baseline, means = np.zeros(20), [1.0] * 12 + [0.0] * 8
     whole = judged_by(baseline, list(means))
-    later, elsewhere = MeasuredPart("kept", 2, 0, 12), MeasuredPart("other", 1, 0, 12)
+    later, elsewhere = part_of("kept", 0, 12, round=2), part_of("other", 0, 12)
     assert whole.verdict is Verdict.BETTER
     assert judged_by(baseline, list(means), later, elsewhere) == whole
-    assert judged_by(baseline, list(means), MeasuredPart("kept", 1, 0, 12)).evidence.effect == 0.0
+    assert judged_by(baseline, list(means), part_of("kept", 0, 12)).evidence.effect == 0.0
 
 
 def test_copies_of_what_a_part_looked_at_are_left_out_as_well_and_what_looked_at_all_shows_nothing() -> None:
     baseline, means = np.zeros(16), [1.0, 0.0] * 8
     pairs = [place % 8 for place in range(16)]
-    found = judged_by(baseline, list(means), MeasuredPart("kept", 1, 0, 4), clusters=pairs)
+    found = judged_by(baseline, list(means), part_of("kept", 0, 4), clusters=pairs)
     assert found.evidence.effect > 0
     assert found.evidence.better == 2  # of the four contents that are left, those of places 4 and 6
-    assert judged_by(baseline, list(means), MeasuredPart("kept", 1, 0, None)).evidence.effect == 0.0
+    assert judged_by(baseline, list(means), part_of("kept", 0, None)).evidence.effect == 0.0

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet._frozen import SpecPart
+from workflows.model.measured_parts import MeasuredPart
 from workflows.model.spec.extensions.default_optimizer import Undecided, default_optimizer
 from workflows.model.spec.extensions.kinds import Various
 from workflows.model.spec.extensions.named_plugins import NamedPlugin
@@ -101,6 +102,11 @@ class OptimizerSpec(Various):
     def answers_of(self) -> str | None:
         """The run whose answers are all that is measured; None where the target is asked."""
         return None
+
+    @property
+    def parts_before(self) -> Sequence[MeasuredPart]:
+        """What its candidates were measured on, before the run, to decide whether they are worth more."""
+        return ()
 
     def most_trials(self, stop: Stop) -> int | None:
         """How many trials it can make, the baseline included; None where nothing but a budget bounds it."""

@@ -11,12 +11,12 @@ from store.budget_leases import LeaseBalance, LeaseKey, Second
 from store.connection import Connection, Database
 from store.encoding import from_json, optional_text, storable_json
 from store.encrypted_contents import Contents, contents_of
+from store.write.answers.reused_answers import copy_from_other_runs
+from store.write.answers.turns import forget_turns
+from store.write.answers.unscored_answers import load_unscored
 from store.write.limits.budgets import limits_in, write_balance
 from store.write.overlays import configuration_in
-from store.write.reused_answers import copy_from_other_runs
 from store.write.suites import suite_in
-from store.write.turns import forget_turns
-from store.write.unscored_answers import load_unscored
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer

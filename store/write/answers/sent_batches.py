@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from store.connection import Connection, Database
-from store.write.judge_replies import JudgeReply, keep_replies
+from store.write.answers.judge_replies import JudgeReply, keep_replies
 from workflows.model.trial import ShardInput
 
 BatchStanding = Literal["meant", "sent", "ended", "taken", "lost", "withdrawn"]

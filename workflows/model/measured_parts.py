@@ -1,0 +1,17 @@
+"""Parts of a search's samples that configurations were measured on first."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ratchet._frozen import Payload
+
+
+class MeasuredPart(Payload):
+    """Some samples of the search's split that a configuration was measured on, to decide whether it is worth all of them."""
+
+    config_hash: str
+    round: int = Field(default=0, ge=0)
+    first: int = Field(ge=0)
+    count: int | None = Field(default=None, ge=0)
+    """None: up to the last."""
