@@ -81,6 +81,7 @@ from clients.telemetry import use_runtime
 from clients.temporal import connect
 from clients.traces import TRACING
 from ratchet._environment import BadSetting
+from ratchet._process_end import end_process
 from store.connection import Database, StoreAway, is_away
 from store.schema import StoreError
 from store.write.repositories import Store
@@ -333,7 +334,6 @@ async def serve(settings: Settings, *, parent: int | None = None) -> None:
 def _set_apart_from_garbage() -> None:
     """What lives as long as the process is never looked through again: with it, one collection holds every call up for an
     eighth of a second."""
-    gc.collect()
     gc.freeze()
 
 
@@ -444,9 +444,7 @@ def _run(work: Any) -> None:
         factory = None
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(work)
-    # The SDK's native futures must be gone before the interpreter is: otherwise a short process may crash as it exits.
-    gc.collect()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

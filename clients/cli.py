@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import traceback
@@ -34,6 +33,7 @@ from clients.commands.operations import access_tokens, audit, backup, doctor, mc
 from clients.own_modules import DIRECTORY, DISTRIBUTION
 from clients.settings import client_settings
 from ratchet._environment import BadSetting
+from ratchet._process_end import end_process
 from ratchet._text.visible import visible
 
 
@@ -93,11 +93,7 @@ for subject in SUBJECTS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; whatever goes wrong is one message on stderr and an exit code, never a traceback."""
-    code = _run(list(sys.argv[1:] if arguments is None else arguments))
-    # The SDK's native futures must be gone before the interpreter is, or it may crash as it exits. Only here are they: what
-    # went wrong held on to them until its message was told.
-    gc.collect()
-    return code
+    return _run(list(sys.argv[1:] if arguments is None else arguments))
 
 
 def _run(given: list[str]) -> int:
@@ -162,4 +158,4 @@ def _unexpected(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

@@ -56,7 +56,7 @@ async def test_nobody_waits_in_a_thread_and_who_stops_waiting_lets_the_call_go()
 
 def _is_idle(thread: threading.Thread) -> bool:
     assert thread.ident is not None
-    return sys._current_frames()[thread.ident].f_code.co_name == "_worker"
+    return not thread.is_alive() or sys._current_frames()[thread.ident].f_code.co_name == "_worker"
 
 
 async def test_without_credentials_nothing_is_sent_and_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
