@@ -145,8 +145,9 @@ NOT_THERE = {
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("phases", ["fuzzing", "coverage,fuzzing"])
 async def test_the_server_does_what_its_openapi_document_says(
-    guarded_url: str, finished: str, servers: Servers, tmp_path: Path
+    guarded_url: str, finished: str, servers: Servers, tmp_path: Path, phases: str
 ) -> None:
     (tmp_path / "a.png").write_bytes(png())
     seen = await ingest(servers.database, InlineItems([Item(input={"$file": "a.png"})], folder=tmp_path))
@@ -166,7 +167,7 @@ async def test_the_server_does_what_its_openapi_document_says(
     configuration.write_text(CONFIGURATION.format(examples=3, **given))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
-    command += ["--phases", "coverage,fuzzing"]
+    command += ["--phases", phases]
     asking = await asyncio.create_subprocess_exec(
         *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )

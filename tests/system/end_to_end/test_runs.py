@@ -229,14 +229,14 @@ async def test_a_person_may_propose_and_is_refused_with_a_reason(engines: Engine
 
 async def test_queries_answer_from_bounded_state(engines: Engines, spec: Spec) -> None:
     again = {"name": "refine", "proposer": {"kind": "noop"}}
-    rounds = {"max_rounds": 120, "no_improvement": 0}
+    rounds = {"max_rounds": 101, "no_improvement": 0}
     handle = await engines.start(spec(stop=rounds, dataset={"items": [{"input": 1}], "splits": "none"}, optimizer=again))
     await handle.result()
     progress = await handle.query("progress")
-    assert progress["counts"]["completed"] == 121
+    assert progress["counts"]["completed"] == 102
     assert {"spend", "budget", "stop_rules", "seconds_left", "versions", "trials_per_hour"} <= set(progress)
     trials = await handle.query("trials")
-    assert (trials["total"], trials["shown"]) == (121, 100)
+    assert (trials["total"], trials["shown"]) == (102, 100)
     graph = await handle.query("graph")
     assert len(graph["nodes"]) == 100
     assert all(edge["from"] and edge["to"] for edge in graph["edges"])
