@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import (
+    VERSION,
     BaseModel,
     ConfigDict,
     GetCoreSchemaHandler,
@@ -24,6 +25,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ratchet._text.misspelt_names import with_what_was_meant
+
+BUILT_WHEN_USED: Final = tuple(int(number) for number in VERSION.split(".")[:2]) >= (2, 14)
+"""Most processes use few of the types they import, and a type's validator holds those of its parts: a quarter of a worker's
+import. Pydantic before 2.14 builds late with no lock, so that threads get in each other's way."""
 
 
 class _Described(BaseModel):
@@ -63,13 +68,13 @@ def _field_docstrings(model: type[BaseModel]) -> dict[str, str]:
 class Payload(_Described):
     """What workflows and activities hand each other. New fields always have defaults."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=BUILT_WHEN_USED)
 
 
 class SpecPart(_Described):
     """A part of the spec: written by a person, described for editors, strict about unknown keys."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, extra="forbid")
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, extra="forbid", defer_build=BUILT_WHEN_USED)
 
     @model_validator(mode="wrap")
     @classmethod

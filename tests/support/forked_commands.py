@@ -28,9 +28,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
+
+from ratchet._frozen import Payload, SpecPart
 
 ROOT = Path(__file__).parents[2]
 NUMBER = struct.Struct("!i")
@@ -284,6 +288,15 @@ def wait_for_commands(asked: socket.socket, fronts: socket.socket) -> list[str] 
                     os.close(descriptor)
 
 
+def every_model() -> Iterator[type[BaseModel]]:
+    """The types of ours that are loaded, which are built when they are used for the first time."""
+    found: list[type[BaseModel]] = [Payload, SpecPart]
+    while found:
+        model = found.pop()
+        found += model.__subclasses__()
+        yield model
+
+
 def tell_ended(running: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
     """Tell the exit codes of commands that have ended."""
     for pid in list(running):
@@ -316,6 +329,8 @@ def become(asked: dict[str, Any], given: Sequence[int]) -> list[str]:
 if __name__ == "__main__":
     for module in LOADED:
         importlib.import_module(module)
+    for model in every_model():
+        model.model_rebuild()
     gc.collect()
     gc.freeze()
     channels = [socket.socket(fileno=int(number)) for number in sys.argv[1:3]]
