@@ -154,6 +154,7 @@ async def judged_and_killed_at(stages: list[str], run_id: str, engines: Engines,
         direct = await finished(engines, spec | {"execution": {"mode": "direct"}}, f"{run_id}-direct", run_id)
         asked = len(server.chats)
         server.plans = [Plan(), Plan(looks=1, answers=9, ends="expired"), Plan(statuses={3: 500}), Plan(looks=1)]
+        server.plans += [Plan(looks=1, statuses={0: 500})]  # so that one is sent again after the kills, whatever their order is
         kills = Kills(server, worker, [], random)
         made = server.begun
 
