@@ -81,7 +81,7 @@ from clients.telemetry import use_runtime
 from clients.temporal import connect
 from clients.traces import TRACING
 from ratchet._environment import BadSetting
-from ratchet._process_end import end_process
+from ratchet._processes.process_end import end_process
 from store.connection import Database, StoreAway, is_away
 from store.schema import StoreError
 from store.write.repositories import Store

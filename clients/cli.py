@@ -33,7 +33,7 @@ from clients.commands.operations import access_tokens, audit, backup, doctor, mc
 from clients.own_modules import DIRECTORY, DISTRIBUTION
 from clients.settings import client_settings
 from ratchet._environment import BadSetting
-from ratchet._process_end import end_process
+from ratchet._processes.process_end import end_process
 from ratchet._text.visible import visible
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 from ratchet._engine import ENGINE, prefer_checkout
-from ratchet._process_end import end_process
+from ratchet._processes.process_end import end_process
 
 
 def main() -> NoReturn:

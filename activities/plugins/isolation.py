@@ -16,7 +16,7 @@ from activities.plugins.threads import PluginThreads
 from activities.secret_texts import without_secrets
 from activities.settings import environment_of_children
 from ratchet import ExperimentContext, Output, Sample
-from ratchet._child_process import PipedProcess, begin_piped
+from ratchet._processes.child_process import PipedProcess, begin_piped
 from workflows.model.failures import shorten
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from activities.plugins.isolation import ending
 from activities.plugins.loader import Plugins, invalid
 from activities.settings import environment_of_children
-from ratchet._child_process import begin_piped
+from ratchet._processes.child_process import begin_piped
 
 LONGEST_IMPORT = 60.0
 """Seconds for all plug-ins of a run."""

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ratchet._child_process import PipedProcess, begin_piped
+from ratchet._processes.child_process import PipedProcess, begin_piped
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_MATCH = 5.0

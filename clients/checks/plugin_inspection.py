@@ -23,8 +23,8 @@ from activities.plugins.loader import CHECKOUT_NAMES, IMPORT_FAILED, OWN_NAMES
 from clients.checks.name_clashes import name_clash
 from clients.own_modules import module_command, python_path
 from clients.settings import environment_of_children
-from ratchet._child_process import begin_piped
 from ratchet._formats.canonical import content_hash
+from ratchet._processes.child_process import begin_piped
 from workflows.model.activities.optimizer_steps import OwnOptimizer
 from workflows.model.spec.request import OptimizationRequest
 

@@ -13,7 +13,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 from clients.settings import environment_of_children
-from ratchet._child_process import PipedProcess, begin_piped
+from ratchet._processes.child_process import PipedProcess, begin_piped
 
 STARTS_WITHIN = 20.0
 STOPS_WITHIN = 5.0

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from ratchet._child_process import begin_piped
+from ratchet._processes.child_process import begin_piped
 from tests.support.forked_commands import ROOT
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)\nsys.exit(3)"
 BEGUN = """
 import asyncio, os, sys
 import uvloop
-from ratchet._child_process import begin_piped
+from ratchet._processes.child_process import begin_piped
 
 os.register_at_fork(after_in_child=lambda: os._exit(7))
 

@@ -9,7 +9,7 @@ from tests.support.forked_commands import ROOT
 
 ENDING = """
 import atexit, sys, threading, time
-from ratchet._process_end import end_process
+from ratchet._processes.process_end import end_process
 
 class Native:
     def __del__(self): print("taken apart", flush=True)

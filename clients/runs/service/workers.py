@@ -28,8 +28,8 @@ from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 from clients.runs.service.servers import Servers, task_queue
 from clients.settings import environment_of_children
-from ratchet._child_process import ChildProcess, begin
 from ratchet._environment import PLUGIN_PATH, PLUGINS, TASK_QUEUE
+from ratchet._processes.child_process import ChildProcess, begin
 
 GRACE = 3.0
 """Seconds that shards in flight get before they hand back what they have."""
