@@ -257,8 +257,9 @@ class ReplayedRun(Surroundings):
         """Trials of a round that was never decided, and of its steps."""
         opened = self._state.best is not None and self._state.baseline is not None
         left = [one for one in self.facts.iterations if one.trial_id not in self._again]
+        asked = self._asked_of(len(left)) if opened else Asked()
         for one in left:
-            self._undecided.append(await self._measured(one, self._asked_of(len(left)) if opened else Asked()))
+            self._undecided.append(await self._measured(one, replace(asked, in_full=_won_its_race(one))))
 
     # -- closing ----------------------------------------------------------------------------------------------------------
 
@@ -389,6 +390,11 @@ class ReplayedRun(Surroundings):
     def _expect(self, where: str, stored: Any, recomputed: Any) -> None:
         if stored != recomputed:
             self.findings.append(ReplayDifference(where, stored, recomputed))
+
+
+def _won_its_race(past: Iteration) -> bool:
+    """Whether it was measured in full, or on the way there, after its race was over."""
+    return bool(past.looks) and not past.looks[-1].go_on and past.stopped_early is None
 
 
 def _plus(one: Spend, other: Spend) -> Spend:

@@ -117,6 +117,13 @@ async def coin_dear_above_half(configuration: Mapping[str, Any], sample: Sample,
     return output if configuration["skill"] <= 0.5 else replace(output, cost=0.004, tokens=40)
 
 
+async def coin_that_waits(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `coin`; with more skill than the baseline has, some samples are never answered."""
+    if configuration["skill"] > 0.5 and sample.id in configuration["never"]:
+        await asyncio.Event().wait()
+    return await coin(configuration, sample, context)
+
+
 async def logged_coin(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     """Like `coin`, slower, and every call leaves a line in the file named by the environment."""
     line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from temporalio import workflow
+from temporalio.client import WorkflowFailureError
 
 from tests.support.activity_targets import theirs
 from tests.support.coin_runs import RACING, SAMPLES, SKILL, coins, trials_of
 from tests.support.engines import Engines
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.replaying import nothing_differs
 
 TONE = {"value": "plain", "change": "structured", "type": "choice", "choices": ["plain", "formal"]}
 
@@ -74,6 +78,37 @@ async def test_of_clear_winners_only_the_best_is_measured_in_full(engines: Engin
     assert rest == [f"{best['trial_id']}/rest"]
     assert result["spend"]["samples"] == 2 * SAMPLES + other["total"]
     assert result["spend"]["trials"] == 3
+
+
+async def test_a_run_that_is_cancelled_while_its_best_is_measured_in_full_ends_and_has_spent_what_that_took(
+    engines: Engines,
+) -> None:
+    before = await engines.run(coins(0.95))
+    async with engines.database.connection() as connection, asyncio.timeout(PATIENCE_SECONDS):
+        last = await connection.fetch(
+            "SELECT item_id FROM suite_samples JOIN suites USING (run_id, split) JOIN samples USING (dataset_id, item_hash)"
+            " WHERE run_id = $1 ORDER BY suite_samples.position DESC LIMIT 8",
+            before["optimization_id"],
+        )
+        handle = await engines.start(
+            coins(
+                0.95,
+                target={"kind": "python", "ref": "plugged:coin_that_waits"},
+                configuration={"skill": SKILL, "never": [row["item_id"] for row in last]},
+                judgement={**RACING, "accept": "better"},
+            )
+        )
+        while await connection.fetchval("SELECT count(*) FROM answers WHERE run_id = $1", handle.id) < SAMPLES + 112:
+            await asyncio.sleep(0.02)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+        run = await connection.fetchrow("SELECT status, paid_samples, result FROM runs WHERE run_id = $1", handle.id)
+    [best] = (await trials_of(engines, handle.id)).values()
+    assert [name for name in await children_of(engines, handle.id) if name.endswith("/rest")] == [f"{best['trial_id']}/rest"]
+    assert (run["status"], run["paid_samples"]) == ("cancelled", SAMPLES + 112)
+    assert json.loads(run["result"])["spend"]["samples"] == SAMPLES + 112
+    await nothing_differs(engines.database, handle.id)
 
 
 async def test_a_blocks_replicates_belong_together(engines: Engines) -> None:

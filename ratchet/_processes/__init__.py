@@ -1,0 +1,1 @@
+"""Processes of ours: how they begin others, and how they end."""
