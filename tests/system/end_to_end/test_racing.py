@@ -104,6 +104,7 @@ async def test_a_run_that_is_cancelled_while_its_best_is_measured_in_full_ends_a
         with pytest.raises(WorkflowFailureError):
             await handle.result()
         run = await connection.fetchrow("SELECT status, paid_samples, result FROM runs WHERE run_id = $1", handle.id)
+    assert run is not None
     [best] = (await trials_of(engines, handle.id)).values()
     assert [name for name in await children_of(engines, handle.id) if name.endswith("/rest")] == [f"{best['trial_id']}/rest"]
     assert (run["status"], run["paid_samples"]) == ("cancelled", SAMPLES + 112)
