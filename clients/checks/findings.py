@@ -79,6 +79,8 @@ class Checked:
     """Those that factors name, and where they were found."""
     default_prices: DefaultPrices = NO_PRICES
     """Of models that the spec gives no price."""
+    text: str | None = None
+    """The spec as its author wrote it, where it is a file."""
 
     @property
     def priced(self) -> OptimizationRequest | None:
@@ -182,7 +184,9 @@ async def check_content(
             findings.append(Finding(problem.message, file.line_of(problem.message), "error" if certain else "warning"))
     told_sizes = {split.value: size for split, size in sizes.items()}
     counting_samples = members.clusters.count if dataset is not None and members.clusters.merge else None
-    return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files, prices)
+    return Checked(
+        path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files, prices, file.text
+    )
 
 
 def _understood(content: object) -> OptimizationRequest | list[str]:

@@ -28,6 +28,8 @@ class SpecFile:
     path: Path
     content: Any
     root: yaml.Node | None
+    text: str | None = None
+    """As its author wrote it, where there is a file."""
 
     def line_of(self, message: str) -> int | None:
         """The line of the field that a message begins with, e.g. `configuration.prompt.max_length: is not …`."""
@@ -43,7 +45,7 @@ def read_spec_text(text: str, path: Path) -> SpecFile:
     """What such a file would say; its name says whether it is JSON."""
     root = _compose(text, path)
     if path.suffix.lower() == ".json":
-        return SpecFile(path, _read_json(text), root)
+        return SpecFile(path, _read_json(text), root, text)
     if root is None:
         raise SpecFileError("is empty; `ratchet init` writes a spec to start from")
     try:
@@ -52,7 +54,7 @@ def read_spec_text(text: str, path: Path) -> SpecFile:
         raise SpecFileError(str(problem), problem.line) from None
     if not isinstance(content, dict):
         raise SpecFileError(f"is {_kind(content)}, not a mapping; write `name: …`, `configuration: …` and so on", 1)
-    return SpecFile(path, content, root)
+    return SpecFile(path, content, root, text)
 
 
 def _read(path: Path) -> str:

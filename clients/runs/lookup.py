@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 WORKFLOW = "OptimizationWorkflow"
 TERMINAL = tuple(sorted(events.TERMINAL))
 MOST_COMPARED = 1000
+LONGEST_WRITTEN = 16 * 1024
+"""Bytes of a spec as its author wrote it. Whoever lists runs in Temporal is sent what they were started with."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,12 @@ async def memo_of(run: KnownRun) -> dict[str, Any]:
         return {}
     noted = (await run.execution.memo()).get("ratchet")
     return dict(noted) if isinstance(noted, dict) else {}
+
+
+async def spec_as_written(run: KnownRun) -> str | None:
+    """The spec that a run was started with, as its author wrote it, where Temporal still knows that."""
+    written = (await memo_of(run)).get("written")
+    return written if isinstance(written, str) and len(written.encode("utf-8", "replace")) <= LONGEST_WRITTEN else None
 
 
 async def _execution(servers: Servers, run_id: str) -> WorkflowExecutionDescription | None:

@@ -9,15 +9,17 @@ from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response as Answer
+from temporalio.service import RPCError
 
 from clients.http.access.callers import CalledBy
 from clients.http.access.roles import SPEC
-from clients.http.backend import RunId, Served
+from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import responses
 from clients.http.missing_run import why_unknown
 from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written
 from clients.runs.identity import is_plugin_queue
+from clients.runs.lookup import known_run, spec_as_written
 from clients.templates.spec_templates import TEMPLATES, whole_spec
 from ratchet._formats.yaml_text import yaml_text
 from ratchet._frozen import Payload
@@ -45,6 +47,8 @@ class SpecText(Payload):
 
     text: str
     """In YAML, without what is as it is by default."""
+    written: str | None = None
+    """As its author wrote it, with its comments; null where it was no file, or where Temporal knows the run no more."""
 
 
 @router.get("/schema", operation_id="getSpecSchema", responses=responses(), response_model=dict[str, Any])
@@ -76,7 +80,15 @@ async def get_spec(run_id: RunId, backend: Served) -> SpecText:
     row = await backend.reader.runs.load(run_id)
     if row is None:
         raise await why_unknown(backend, run_id)
-    return SpecText(text=await asyncio.to_thread(_spec_text, row.spec, backend.task_queue))
+    text = await asyncio.to_thread(_spec_text, row.spec, backend.task_queue)
+    return SpecText(text=text, written=await _written(backend, run_id))
+
+
+async def _written(backend: Backend, run_id: str) -> str | None:
+    try:
+        return await spec_as_written(await known_run(backend.servers, run_id))
+    except RPCError:  # what is stored is there without Temporal
+        return None
 
 
 def _spec_text(stored: dict[str, Any], task_queue: str) -> str:

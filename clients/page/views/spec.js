@@ -35,7 +35,13 @@ export function mount(element, { run, api }) {
             h("a", { href: addressOf(`${api.ofRun(run.id, "report")}?format=${form}${more}`), download: true }, name), h("div", { class: "soft small" }, about))))) : null)),
   );
   if (!isLive) return drawSpec(asJson, "JSON"), () => {};
-  return reading(written, (signal) => api.get(api.ofRun(run.id, "spec"), { signal }).catch((error) => (error.name === "AbortError" ? Promise.reject(error) : null)), (found) => (found ? drawSpec(found.text, "YAML") : drawSpec(asJson, "JSON")));
+  const drawFound = (found) => {
+    if (!found) return drawSpec(asJson, "JSON");
+    if (found.written === null) return drawSpec(found.text, "YAML");
+    drawSpec(found.written, "its author wrote it");
+    written.append(h("details", {}, h("summary", {}, "As it was run"), h("pre", { class: "scroll", tabindex: "0", "aria-label": "Spec as it was run" }, found.text)));
+  };
+  return reading(written, (signal) => api.get(api.ofRun(run.id, "spec"), { signal }).catch((error) => (error.name === "AbortError" ? Promise.reject(error) : null)), drawFound);
 }
 
 /** Without what was left out: `null` and empty lists say nothing. */

@@ -11,8 +11,10 @@ from pathlib import Path
 import httpx
 from playwright.async_api import Page, expect
 
+from tests.support.engines import Engines
 from tests.support.html_reports import HtmlReport
 from tests.support.page_browser import Opens, keep_picture
+from tests.support.word_runs import word_spec
 
 LARGEST_FIRST_LOOK = 250 * 1024
 """Bytes of modules and styles, as they are: nothing is built or packed."""
@@ -43,6 +45,22 @@ async def test_the_spec_is_copied_and_the_report_downloaded(
     markdown = (await http.get(f"/optimizations/{words}/report", params={"format": "markdown"})).text
     assert markdown.startswith("## ") and words in markdown
     assert (await http.get("/optimizations/nowhere/report")).status_code == 404
+
+
+async def test_the_spec_is_shown_as_its_author_wrote_it_and_as_it_was_run(open_page: Opens, engines: Engines) -> None:
+    written = "# <b>why</b>\nname: commented\n"
+    handle = await engines.client.start_workflow(
+        "OptimizationWorkflow",
+        word_spec(stop={"max_rounds": 1}),
+        id="commented",
+        task_queue="optimization",
+        memo={"ratchet": {"written": written}},
+    )
+    await handle.result()
+    page = await open_page("runs/commented/spec")
+    await expect(page.get_by_label("Spec as its author wrote it")).to_have_text(written)
+    await page.get_by_text("As it was run").click()
+    await expect(page.get_by_label("Spec as it was run")).to_contain_text('kind: "python"')
 
 
 async def test_what_a_first_look_at_a_run_loads_is_small(open_page: Opens, words: str) -> None:

@@ -1,0 +1,43 @@
+"""The spec of a run: as its author wrote it, and as it is run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from clients.checks.findings import check_spec
+from clients.runs.lookup import LONGEST_WRITTEN
+from clients.runs.service.servers import Servers
+from clients.runs.start_plan import plan_run
+from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
+
+
+@pytest.mark.parametrize(("name", "comment", "is_kept"), [("short", "why 4?", True), ("long", "x" * LONGEST_WRITTEN, False)])
+async def test_a_spec_is_shown_as_its_author_wrote_it(
+    name: str, comment: str, is_kept: bool, http: httpx.AsyncClient, servers: Servers, engines: Engines, tmp_path: Path
+) -> None:
+    spec = hill_spec(name=name, dataset={"items": [{"input": 1}], "splits": "none"}, stop={"max_rounds": 1})
+    written = f"# {comment}\n{yaml.safe_dump(spec, sort_keys=False)}"
+    (tmp_path / "spec.yaml").write_text(written)
+    (tmp_path / "plugged.py").write_text("# looked for beside the spec\n")
+    plan = await plan_run(servers, await check_spec(tmp_path / "spec.yaml", endpoints=False))
+    handle = await engines.client.start_workflow(
+        "OptimizationWorkflow",
+        spec,
+        id=plan.run_id,
+        task_queue="optimization",
+        memo={"ratchet": plan.memo},
+    )
+    await handle.result()
+    shown = (await http.get(f"/optimizations/{plan.run_id}/spec")).json()
+    assert shown["written"] == (written if is_kept else None)
+    assert "why" not in shown["text"] and yaml.safe_load(shown["text"])["name"] == name
+
+
+async def test_one_that_was_never_a_file_is_shown_as_it_was_run(http: httpx.AsyncClient, finished: str) -> None:
+    shown = (await http.get(f"/optimizations/{finished}/spec")).json()
+    assert (shown["written"], "name: " in shown["text"]) == (None, True)
