@@ -71,7 +71,7 @@ async def test_a_confirmation_that_the_time_budget_ends_is_told_and_leaves_the_b
         target={"kind": "python", "ref": "plugged:never_confirmed"},
         dataset=samples(8) | {"splits": {"validation": 0.5, "test": 0.5}},
         stop={"max_rounds": 1, "no_improvement": 0},
-        budget={"wall_time": "4s"},
+        budget={"wall_time": "12s"},
     )
     result = await engines.run(asked, run_id="late")
     assert result["status"] == "completed" and result["unproven"] is not None and not result["changes"]
