@@ -37,6 +37,13 @@ asked = dict(
 """
 OPTIMIZE = 'result = ratchet.optimize(name="in-a-notebook", **asked)\nresult'
 START = 'run = ratchet.start(name="in-a-notebook", **asked)\nawait run\nrun'
+BEGIN = """
+async def at_once(configuration, sample):
+    return "yes" if configuration["k"] > sample.input else "no"
+
+begun = ratchet.start(name="in-two-cells", **(asked | {"target": at_once}))
+"""
+ENDED = "ended = await begun\n(ended.status, ended.configuration['k'] > 1)"
 LOOK = "result.to_pandas()[['candidate', 'k', 'score']].head(2)"
 REFUSED = "ratchet.optimize(name='refused', budjet=1, **asked)"
 
@@ -67,7 +74,7 @@ async def test_a_notebook_shows_progress_while_it_is_made_and_then_the_result(
         if "/8</span>" in html and "In flight" in html and "1 done" in html and len(moved) > 1:
             (tmp_path / "gate").touch()  # nothing ends before somebody saw a trial in flight, and that it moves
 
-    notebook = notebook_of(SET_UP, OPTIMIZE, START, LOOK, REFUSED)
+    notebook = notebook_of(SET_UP, OPTIMIZE, START, LOOK, BEGIN, ENDED, REFUSED)
     notebook.cells[-1].metadata["tags"] = ["raises-exception"]
     client = Watched(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
     client.sees = sees
@@ -89,7 +96,8 @@ async def test_a_notebook_shows_progress_while_it_is_made_and_then_the_result(
     assert [output.output_type for output in again] == ["display_data", "execute_result"], "nothing is said twice"
     assert "<svg" in again[1].data["text/html"]
     assert "r0" in outputs(notebook, 3)[0].data["text/plain"]
-    display, error = outputs(notebook, 4)
+    assert outputs(notebook, 5)[-1].data["text/plain"] == "('completed', True)", "the loop of the cells serves it between them"
+    display, error = outputs(notebook, 6)
     assert display.data["text/html"] == "", "below what is refused stands the reason, and nothing else"
     assert (error.ename, "budjet" in error.evalue) == ("SpecError", True)
     told = "".join(str(output) for cell in notebook.cells for output in cell.outputs)
