@@ -64,10 +64,12 @@ class BesideSpec:
 
 def source_beside(spec: Path, request: OptimizationRequest) -> Source:
     """What a spec's path, paths or items name: files relative to the spec, or objects in S3."""
-    return source_of(request.dataset, lambda path: _present(spec.parent / path), dataset_settings(), spec.parent)
+    return source_of(request.dataset, lambda path: _present(spec.parent, path), dataset_settings(), spec.parent)
 
 
-def _present(file: Path) -> Path:
+def _present(folder: Path, path: str) -> Path:
+    file = folder / path
     if not file.is_file():
-        raise DatasetError(f"there is no file {str(file)!r}; the path is relative to the spec")
+        told = "" if Path(path).is_absolute() else f"; the path begins in {str(folder)!r}"
+        raise DatasetError(f"there is no file {str(file)!r}{told}")
     return file
