@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gzip
 import json
 import re
@@ -69,6 +70,16 @@ def body(text: str | bytes, *, status: int = 200, content_type: str = "applicati
 
     async def answer(_: web.Request) -> web.StreamResponse:
         return web.Response(body=data, status=status, headers=told)
+
+    return answer
+
+
+def when_asked(make: Callable[[], Answer]) -> Answer:
+    """An answer so large that it is made when somebody asks for it, and kept then."""
+    made = functools.cache(make)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await made()(request)
 
     return answer
 

@@ -23,10 +23,11 @@ from tests.support.strange_endpoints import (
     stranger,
     stream,
     streamed,
+    when_asked,
 )
 
 DIGITS: Final = int("9" * 300)
-BOMB: Final = b'{"choices": "' + b"a" * 60_000_000 + b'"}'
+BOMB_BYTES: Final = 60_000_000
 LONGEST: Final = 200.0
 
 WHOLE: Final[dict[str, Answer]] = {
@@ -42,13 +43,15 @@ WHOLE: Final[dict[str, Answer]] = {
     "deep-message": body(json.dumps(completion({"content": None, "tool_calls": "HERE"})).replace('"HERE"', nested(900))),
     "no-json": body("{" * 50),
     "no-text": body(b"\xff\xfe\xfa"),
-    "20-megabytes": said({"content": "a" * 20_000_000}),
-    "2-megabytes": said({"content": "a" * 2_000_000}),
-    "a-bomb": packed(BOMB),
+    "20-megabytes": when_asked(lambda: said({"content": "a" * 20_000_000})),
+    "2-megabytes": when_asked(lambda: said({"content": "a" * 2_000_000})),
+    "a-bomb": when_asked(lambda: packed(b'{"choices": "' + b"a" * BOMB_BYTES + b'"}')),
     "a-broken-bomb": body(b"not packed at all", Content_Encoding="gzip"),
     "an-unknown-packing": body(b"who knows", Content_Encoding="br"),
-    "a-million-calls": said({"content": None, "tool_calls": [{}] * 1_000_000}),
-    "a-million-lists": said({"content": None, "tool_calls": [{"function": {"arguments": [[]] * 1_000_000}}]}),
+    "a-million-calls": when_asked(lambda: said({"content": None, "tool_calls": [{}] * 1_000_000})),
+    "a-million-lists": when_asked(
+        lambda: said({"content": None, "tool_calls": [{"function": {"arguments": [[]] * 1_000_000}}]})
+    ),
     "endless": endless(b"[" * 65536),
 }
 """Answers that fail their sample."""
