@@ -79,7 +79,7 @@ def when_asked(make: Callable[[], Answer]) -> Answer:
     made = functools.cache(make)
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await made()(request)
+        return await (await asyncio.to_thread(made))(request)
 
     return answer
 
