@@ -19,7 +19,8 @@ LONGEST_UNTIL_STORED = 10.0
 def answers_are_kept(history: History) -> Iterator[Violation]:
     """What was answered, and was counted, is in the store; and nothing is in the store that nobody answered."""
     paid, attempts = history.paid_answers(), history.attempts()
-    whole = _whole_trials(history)
+    whole, logged = _whole_trials(history), _logged_runs(history)
+    placed = {row["config_hash"]: str(row["configuration"].get("x")) for row in history.tables["overlays"]}
     for key, tried in attempts.items():
         if tried[-1].outcome == "answered" and key not in paid and key[:2] in whole:
             yield Violation("answer lost", key[0], f"{_told(key)} was answered and is not stored", tried[-1].over)
@@ -27,9 +28,8 @@ def answers_are_kept(history: History) -> Iterator[Violation]:
         asked_by_endpoint = key[3] == -1
         if asked_by_endpoint or row["status"] != "answered":
             continue
-        x = next((str(o["configuration"].get("x")) for o in history.tables["overlays"] if o["config_hash"] == key[1]), "")
-        tried = [*attempts.get(key, []), *attempts.get((key[0], x, key[2], -1), [])]
-        if not any(one.outcome == "answered" for one in tried) and key[0] in _logged_runs(history):
+        tried = [*attempts.get(key, []), *attempts.get((key[0], placed.get(key[1], ""), key[2], -1), [])]
+        if not any(one.outcome == "answered" for one in tried) and key[0] in logged:
             yield Violation("answer from nowhere", key[0], f"{_told(key)} is stored, and no target answered it")
 
 
