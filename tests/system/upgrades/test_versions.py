@@ -144,9 +144,8 @@ async def test_the_writer_of_a_prompt_moves_once_nothing_is_being_handled(
         await ask()
         await route_to(client, two)
         async with asyncio.timeout(60):
-            while (await handle.describe()).run_id == handle.first_execution_run_id:
+            # It may move on once more as it was: its server learns of the way to the new one a little later.
+            while (builds := [one.builds for one in (await served_by(client, writer))["run"]])[-1] != ("two",):
                 await ask()
-        await ask()
-        served = await served_by(client, writer)
         await handle.terminate()
-    assert [execution.builds for execution in served["run"]] == [("one",), ("two",)]
+    assert (builds[0], builds) == (("one",), sorted(builds)), "each is served by one build, and none goes back"
