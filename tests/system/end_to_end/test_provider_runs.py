@@ -58,7 +58,7 @@ def spec(provider: str, queue: str, name: str) -> dict[str, Any]:
         "optimizer": {"name": "refine", "proposer": proposer},
         "stop": {"max_rounds": 1},
         "budget": {"cost": 100},
-        "execution": {"evaluation_task_queue": queue, "sample_timeout": "5s"},
+        "execution": {"evaluation_task_queue": queue, "sample_timeout": "2s"},
         "prices": dict.fromkeys((echo, judge, reflector), PRICE),
     }
 
