@@ -7,9 +7,6 @@ import pkgutil
 import subprocess
 import sys
 
-import pytest
-
-from ratchet._frozen import BUILT_WHEN_USED
 from tests.support.forked_commands import ROOT, every_model
 
 IMPORTED = """
@@ -22,7 +19,6 @@ print(sum(built) / len(built), OptimizationRequest.__pydantic_complete__)
 """
 
 
-@pytest.mark.skipif(not BUILT_WHEN_USED, reason="needs Pydantic 2.14, which builds late with a lock")
 def test_importing_them_builds_hardly_any() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTED], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     share, request = done.stdout.split()

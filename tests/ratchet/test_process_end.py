@@ -8,7 +8,7 @@ import sys
 from tests.support.forked_commands import ROOT
 
 ENDING = """
-import atexit, sys, threading, time
+import atexit, sys, threading
 from ratchet._processes.process_end import end_process
 
 class Native:
@@ -17,7 +17,7 @@ class Native:
 kept = Native()
 kept.itself = kept
 atexit.register(print, "at exit")
-threading.Thread(target=lambda: (time.sleep(0.2), print("a thread"))).start()
+threading.Thread(target=lambda: (threading.main_thread().join(), print("a thread"))).start()
 print("written")
 end_process({code})
 """

@@ -117,8 +117,7 @@ class WorkerProcess:
         if process is None:
             return
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
+            process.terminate()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), STOPPING_TAKES_AT_MOST)
         with contextlib.suppress(PermissionError):
