@@ -126,14 +126,17 @@ async def memo_of(run: KnownRun) -> dict[str, Any]:
     """What whoever started the run says of it: where its spec is. It is hostile text, to be shown and never to be obeyed."""
     if run.execution is None:
         return {}
-    noted = (await run.execution.memo()).get("ratchet")
+    try:
+        noted = (await run.execution.memo()).get("ratchet")
+    except Exception:  # anybody may have written it, in whatever form, or under a key that is gone
+        return {}
     return dict(noted) if isinstance(noted, dict) else {}
 
 
 async def spec_as_written(run: KnownRun) -> str | None:
     """The spec that a run was started with, as its author wrote it, where Temporal still knows that."""
     written = (await memo_of(run)).get("written")
-    return written if isinstance(written, str) and len(written.encode("utf-8", "replace")) <= LONGEST_WRITTEN else None
+    return written if isinstance(written, str) and len(written.encode()) <= LONGEST_WRITTEN else None
 
 
 async def _execution(servers: Servers, run_id: str) -> WorkflowExecutionDescription | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 
 from clients.checks.findings import check_spec
 from clients.runs.lookup import LONGEST_WRITTEN
@@ -36,6 +39,33 @@ async def test_a_spec_is_shown_as_its_author_wrote_it(
     shown = (await http.get(f"/optimizations/{plan.run_id}/spec")).json()
     assert shown["written"] == (written if is_kept else None)
     assert "why" not in shown["text"] and yaml.safe_load(shown["text"])["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data", "written"),
+    [
+        (b"binary/encrypted", b"\x9d", None),
+        (b"json/plain", b"{", None),
+        (b"text/unheard-of", b"a", None),
+        (b"json/plain", b'{"written": 5}', None),
+        (b"json/plain", b'{"written": "a \\ud800"}', None),
+        (b"json/plain", b'{"written": "a"}', "a"),
+    ],
+)
+async def test_whatever_a_memo_is_the_spec_is_shown(
+    encoding: bytes, data: bytes, written: str | None, http: httpx.AsyncClient, engines: Engines
+) -> None:
+    run_id = f"memo-{sha256(encoding + data).hexdigest()[:8]}"
+    handle = await engines.client.start_workflow(
+        "OptimizationWorkflow",
+        hill_spec(name=run_id, dataset={"items": [{"input": 1}], "splits": "none"}, stop={"max_rounds": 1}),
+        id=run_id,
+        task_queue="optimization",
+        memo={"ratchet": RawValue(Payload(metadata={"encoding": encoding}, data=data))},
+    )
+    await handle.result()
+    shown = (await http.get(f"/optimizations/{run_id}/spec")).json()
+    assert (shown["written"], "name: " in shown["text"]) == (written, True)
 
 
 async def test_one_that_was_never_a_file_is_shown_as_it_was_run(http: httpx.AsyncClient, finished: str) -> None:
