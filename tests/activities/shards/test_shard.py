@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from datetime import timedelta
 
@@ -12,26 +11,16 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 
 from activities.concurrency.in_flight_limits import Caller, RunLimits
-from activities.evaluation import OTHER_CODE
 from activities.observation.call_observation import CallObservation
 from activities.observation.worker_meters import WorkerMeters
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
 from tests.support.counted import Counted
 from tests.support.measured_runs import MeasuredRun, evaluation
-from tests.support.suite_building import CONFIG_HASH, misbehaviours, plugin, samples, scored_by, shard, suite
-from workflows.model.failures import INVALID_REQUEST
-from workflows.model.spec.targets.python import PythonTarget
+from tests.support.suite_building import CONFIG_HASH, misbehaviours, samples, scored_by, shard, suite
 from workflows.model.trial import ShardResult
 
 pytestmark = pytest.mark.usefixtures("measured_runs")
-
-
-@pytest.fixture(autouse=True)
-def fresh_plugins() -> None:
-    evaluation_plugins.calls.clear()
-    evaluation_plugins.in_flight = evaluation_plugins.most_in_flight = 0
-    evaluation_plugins.release = threading.Event()
 
 
 @pytest.mark.parametrize("target", ["echo", "echo_async"])
@@ -314,142 +303,6 @@ class TestTheCandidatesFaults:
         assert (one.tokens, one.cached_tokens, one.cost, one.ttft_ms, one.trace) == (12, 5, 0.25, 3.0, {"steps": 2})
         assert one.output["configuration"] == {"a": 1}
         assert one.output["seed"] != two.output["seed"]
-
-
-class TestPluginsThatKillTheirProcess:
-    async def test_from_the_third_attempt_on_they_die_alone(self) -> None:
-        deaths = [("exit", "exit code 7"), ("segfault", "SIGSEGV"), ("raise", "target raised ValueError: no such ticket")]
-        dying = [sample for n, (die, _) in enumerate(deaths) for sample in samples(n + 1, die=die)[n:]]
-        run = MeasuredRun(suite("deadly"), [*dying, *samples(5, die="print")[3:]])
-        async with evaluation(run) as evaluating:
-            result = await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(5))
-        assert result.evaluated == 5
-        outcomes = await run.by_sample()
-        for number, (_, text) in enumerate(deaths):
-            assert text in (outcomes[f"s{number}"].error or "")
-        assert "target killed its process" in (outcomes["s0"].error or "")
-        assert outcomes["s3"].passed
-        assert outcomes["s4"].passed
-
-    async def test_a_deadly_scorer_fails_the_scoring(self) -> None:
-        run = MeasuredRun(suite("echo", scorers=scored_by("deadly_score")), samples(1))
-        async with evaluation(run) as evaluating:
-            result = await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(1))
-        assert result.scoring_error == "sample s0: scorer 'python': scorer killed its process (exit code 9)"
-
-    async def test_scores_come_back_from_their_own_process_as_they_are(self) -> None:
-        run = MeasuredRun(suite("echo", scorers=scored_by("detailed"), metric="tone"), samples(1))
-        async with evaluation(run) as evaluating:
-            await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(1))
-        assert (await run.by_sample())["s0"].scores == {"tone": 0.9, "facts": 0.2}
-
-    async def test_one_that_hangs_is_killed(self) -> None:
-        run = MeasuredRun(suite("deadly", sample_timeout=timedelta(seconds=0.3)), samples(1, die="hang"))
-        async with evaluation(run) as evaluating:
-            await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(1))
-        assert (await run.by_sample())["s0"].error == "took longer than the sample timeout of 0.3 s"
-
-
-class TestScoringFailures:
-    @pytest.mark.parametrize(
-        ("scorer", "text"),
-        [
-            ("nan_score", "gave nan, which is not a finite number"),
-            ("raising_score", "raised KeyError: 'label'"),
-            ("exiting_score", "raised SystemExit: 1"),
-            ("text_score", "'good', which is not a number"),
-            ("no_score", "gave no score"),
-        ],
-    )
-    async def test_answers_are_stored_without_a_score_and_the_error_is_told(self, scorer: str, text: str) -> None:
-        run = MeasuredRun(suite("echo", scorers=scored_by(scorer)), samples(3))
-        async with evaluation(run) as evaluating:
-            result = await activity_environment().run(evaluating.evaluate_shard, shard(3))
-        unscored = (await run.by_sample()).values()
-        assert {(outcome.status, outcome.passed, *outcome.scores) for outcome in unscored} == {("unscored", False)}
-        assert all(outcome.output is not None and text in (outcome.error or "") for outcome in unscored)
-        assert result.scoring_error is not None
-        assert result.scoring_error.startswith("sample s0: scorer 'python'")
-        assert text in result.scoring_error
-
-    async def test_as_many_may_fail_as_the_trial_allows(self) -> None:
-        run = MeasuredRun(suite("echo", scorers=scored_by("raising_score")), samples(3))
-        async with evaluation(run) as evaluating:
-            result = await activity_environment().run(evaluating.evaluate_shard, shard(3, most_failed_scores=3))
-        assert (result.evaluated, result.missing, result.scoring_error) == (3, 0, None)
-
-    async def test_no_further_answers_are_paid_for(self) -> None:
-        run = MeasuredRun(suite("patient", scorers=scored_by("nan_score")), samples(100, seconds=0.01))
-        async with evaluation(run) as evaluating:
-            result = await activity_environment().run(evaluating.evaluate_shard, shard(100, concurrent_samples=4))
-        assert result.scoring_error is not None
-        assert len(evaluation_plugins.calls) <= 8
-
-    async def test_a_metric_that_no_scorer_gives_is_named(self) -> None:
-        run = MeasuredRun(suite("echo", scorers=scored_by("detailed"), metric="style"), samples(1))
-        async with evaluation(run) as evaluating:
-            result = await activity_environment().run(evaluating.evaluate_shard, shard(1))
-        assert "metric 'style' is not among the scores given: tone, facts" in (result.scoring_error or "")
-
-    async def test_several_scores_are_kept_with_their_reasons(self) -> None:
-        run = MeasuredRun(suite("echo", scorers=scored_by("detailed"), metric="tone"), samples(1))
-        async with evaluation(run) as evaluating:
-            await activity_environment().run(evaluating.evaluate_shard, shard(1))
-        outcome = (await run.by_sample())["s0"]
-        assert outcome.scores == {"tone": 0.9, "facts": 0.2}
-        assert outcome.per_score["facts"] == {"passed": True, "reason": "two are wrong"}
-        assert outcome.feedback == "tone: polite\nfacts: two are wrong"
-
-
-class TestRescoring:
-    async def test_what_is_not_answered_is_missing_and_nobody_is_asked(self) -> None:
-        run = MeasuredRun(suite("echo", rescore_of="before"), samples(3))
-        async with evaluation(run) as evaluating:
-            result = await activity_environment().run(evaluating.evaluate_shard, shard(3))
-        assert evaluation_plugins.calls == []
-        assert (result.evaluated, result.missing, result.errors) == (0, 3, {"no answer": 3})
-
-    async def test_an_answer_that_had_failed_is_a_failure_for_other_scorers_too(self) -> None:
-        run = MeasuredRun(suite("misbehaving", scorers=scored_by("half")), misbehaviours("raise", "a"))
-        async with evaluation(run) as evaluating:
-            await activity_environment().run(evaluating.evaluate_shard, shard(2))
-            before = await run.by_sample()
-            async with run.database.connection() as connection:
-                await connection.execute("DELETE FROM scores")
-            result = await activity_environment().run(evaluating.evaluate_shard, shard(2))
-        assert result.evaluated == 2
-        assert await run.by_sample() == before
-
-
-class TestPluginIdentity:
-    async def test_other_code_than_the_run_began_with_must_not_answer(self) -> None:
-        run = MeasuredRun(suite("echo", plugins={plugin("echo"): "0" * 64}), samples(1))
-        async with evaluation(run) as evaluating:
-            with pytest.raises(ApplicationError, match="a worker with that code") as raised:
-                await activity_environment().run(evaluating.evaluate_shard, shard(1))
-        assert raised.value.type == OTHER_CODE
-        assert not raised.value.non_retryable
-        assert evaluation_plugins.calls == []
-
-    async def test_the_same_code_and_a_stated_version_may(self) -> None:
-        async with evaluation(MeasuredRun(suite("echo"), [])) as evaluating:
-            from workflows.model.run.contract import InspectInput
-
-            references = {plugin("echo"): None, plugin("half"): "v2"}
-            inspected = await activity_environment().run(evaluating.inspect_plugins, InspectInput(references=references))
-        assert inspected.evaluators[plugin("half")] == "version:v2"
-        run = MeasuredRun(suite("echo", scorers=scored_by("half"), plugins=inspected.evaluators), samples(1))
-        async with evaluation(run) as evaluating:
-            result = await activity_environment().run(evaluating.evaluate_shard, shard(1))
-        assert result.evaluated == 1
-
-    async def test_a_plugin_that_cannot_be_used_fails_for_good_and_says_how_to_fix_it(self) -> None:
-        target = PythonTarget(kind="python", ref=plugin("too_few_parameters"))
-        run = MeasuredRun(suite(target), samples(1))
-        async with evaluation(run) as evaluating:
-            with pytest.raises(ApplicationError, match="called with 3 positional arguments") as raised:
-                await activity_environment().run(evaluating.evaluate_shard, shard(1))
-        assert (raised.value.type, raised.value.non_retryable) == (INVALID_REQUEST, True)
 
 
 async def _called(times: int) -> None:
