@@ -46,6 +46,7 @@ from activities.shards.pair_calls import PairCall, number_of
 from activities.shards.sample_outcomes import PairToAnswer
 from activities.shards.shard import ShardAtWork
 from activities.shards.shard_endings import finished_or_handed_back
+from activities.shards.silent_shards import SilentShards
 from activities.targets import Answering, TargetTools, target_for
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.http import HttpEndpoints
@@ -115,6 +116,7 @@ class ShardEvaluation(Evaluating):
         self._stop_policies = StopPolicies(store, plugins, self._calls, self._isolation)
         self._own_optimizers = OwnOptimizers(store, plugins, self._calls, self._isolation)
         self._concluding = Concluding(store, plugins, self._calls, self._judging, self._isolation)
+        self._silent_shards = SilentShards(store, self._journal)
         self._proposing = Proposing(store, models, plugins, self._calls, is_away, self._isolation, own_activities)
 
     async def close(self) -> None:
@@ -330,6 +332,8 @@ class ShardEvaluation(Evaluating):
         async with heartbeating():
             if conclusion.ended == "timeout":
                 await self._score_what_is_answered(conclusion)
+            with store_errors():
+                conclusion = await self._silent_shards.heard(conclusion, str(activity.info().workflow_run_id))
             return await self._conclude(conclusion)
 
     async def _score_what_is_answered(self, conclusion: Conclusion) -> None:

@@ -19,11 +19,20 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.decisions.deadline import moved_deadline
     from workflows.rules.scoring.merged_parts import ending_of
     from workflows.trials.batched import InBatches
-    from workflows.trials.endings import Evaluation, GoesOn, ScoringBroke, TrialEnded, errors_of, to_the_end
+    from workflows.trials.endings import (
+        Evaluation,
+        GoesOn,
+        ScoringBroke,
+        TrialEnded,
+        errors_of,
+        is_being_cancelled,
+        to_the_end,
+    )
     from workflows.trials.external_activity import ByActivity
     from workflows.trials.external_runner import SIGNAL, Announcements, OnRunner
     from workflows.trials.raced import InBlocks
     from workflows.trials.sharded import InShards
+    from workflows.trials.told_calls import ToldCalls
 
 
 @workflow.defn
@@ -47,6 +56,7 @@ class TrialWorkflow:
         """What the deadline was set by. None: it was set before workers left marks, and stays as it is."""
         self.woken: asyncio.Future[None] = asyncio.Future()
         """Done when somebody changed the deadline that is waited for."""
+        self.told = ToldCalls(trial.resumed)
         self.evaluation = self._evaluation_of(trial)
 
     def _evaluation_of(self, trial: TrialInput) -> Evaluation:
@@ -54,11 +64,11 @@ class TrialWorkflow:
             return OnRunner(trial, trial.experiment, self.announcements)
         answering: ByActivity | InBatches | InShards
         if trial.activity is not None:
-            answering = ByActivity(trial, trial.activity)
+            answering = ByActivity(trial, trial.activity, self.told)
         elif trial.batches is not None:
-            answering = InBatches(trial, trial.batches, InShards(trial, self.conclusion))
+            answering = InBatches(trial, trial.batches, InShards(trial, self.conclusion, self.told), self.told)
         else:
-            answering = InShards(trial, self.conclusion)
+            answering = InShards(trial, self.conclusion, self.told)
         return InBlocks(trial, trial.race, answering) if trial.race else answering
 
     @workflow.signal(name=SIGNAL, description="An external runner says that its experiment is over: {experiment_id, status}")
@@ -82,22 +92,22 @@ class TrialWorkflow:
         try:
             ended = await self._how_it_ended(trial)
         except GoesOn as further:
-            on = {"records": (), "resumed": further.resumed, "deadline": self.deadline, "clock": self.clock}
+            resumed = further.resumed.model_copy(update=self.told.in_resumed())
+            on = {"records": (), "resumed": resumed, "deadline": self.deadline, "clock": self.clock}
             workflow.continue_as_new(trial.model_copy(update=on))
-        if isinstance(ended, TrialResult):
-            return ended
+        if self.told.concluded is not None:
+            return self.told.concluded
+        known = {"experiment_id": self.evaluation.experiment_id, "looks": tuple(self.evaluation.looks)}
         return await workflow.execute_activity_method(
             Evaluating.conclude_trial,
-            self.conclusion.model_copy(
-                update={**ended, "experiment_id": self.evaluation.experiment_id, "looks": tuple(self.evaluation.looks)}
-            ),
+            self.conclusion.model_copy(update={**ended, **self.told.in_conclusion(), **known}),
             task_queue=trial.evaluation_task_queue,
             summary=f"aggregate {trial.candidate.candidate_id}",
             **CONCLUDE,
         )
 
-    async def _how_it_ended(self, trial: TrialInput) -> TrialResult | dict[str, Any]:
-        """Get every answer. The result where it came with them, else how that ended, in the fields of the conclusion."""
+    async def _how_it_ended(self, trial: TrialInput) -> dict[str, Any]:
+        """Get every answer, and say how that ended, in the fields of the conclusion."""
         try:
             results = await self._evaluate_in_time(trial.run_id)
         except ScoringBroke as broke:
@@ -105,13 +115,13 @@ class TrialWorkflow:
         except TrialEnded as end:
             return {"ended": end.ended, "error": shorten(end.error)}
         except (asyncio.CancelledError, ActivityError) as error:
-            if is_cancelled_exception(error):
+            if is_cancelled_exception(error) or is_being_cancelled():
                 return {"ended": "cancelled", "error": "the trial was cancelled"}
             cause = error.cause if isinstance(error, ActivityError) else None
             return {"ended": "error", "error": shorten(_message(cause or error)), "errors": errors_of(cause)}
         if results is None:
             return {"ended": "timeout", "error": "the run's time budget is over"}
-        return next((result.trial for result in results if result.trial is not None), None) or ending_of(results)
+        return ending_of(results)
 
     async def _evaluate_in_time(self, run_id: str) -> list[ShardResult] | None:
         """Every shard's result; None when the run's time was over first, and the shards handed back what they had."""

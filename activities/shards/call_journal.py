@@ -48,8 +48,19 @@ class CallJournal:
 
     def of_shard(self, key: str, attempt: int, heard: Sequence[Any] = ()) -> ShardCalls:
         """The notes of one attempt; `key` is the same for all attempts at a shard, `heard` what the last heartbeat said."""
-        name = hashlib.sha256(key.encode()).hexdigest()[:32]
-        return ShardCalls(self, name, attempt, heard)
+        return ShardCalls(self, _name_of_shard(key), attempt, heard)
+
+    def of_silent_shard(self, key: str, heard: Sequence[Any] = ()) -> ShardCalls | None:
+        """All notes of a shard that nobody goes on with; None when nothing is known of it."""
+        name = _name_of_shard(key)
+        last = max(self._attempts(name), default=0)
+        return ShardCalls(self, name, max(last, 1) + 1, heard) if last or _heard(heard) is not None else None
+
+    def _attempts(self, name: str) -> Iterator[int]:
+        for folder in (self.folder, self.spare):
+            for path in folder.glob(f"{name}.*") if folder is not None else ():
+                if (number := path.name.removeprefix(f"{name}.")).isdecimal():
+                    yield int(number)
 
     def path(self, name: str, attempt: int) -> Path:
         return self.folder / f"{name}.{attempt}"
@@ -251,6 +262,10 @@ class ShardCalls:
             notes = self._journal.read(self._name, attempt)
             if notes is not None:
                 yield attempt, _begun(notes)
+
+
+def _name_of_shard(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 def _begun(notes: bytes) -> set[int]:

@@ -77,8 +77,10 @@ class Trials:
                 result.paid_cost,
                 cached_tokens,
             )
-            if before is None:
+            events: list[Event] = []
+            if before is None:  # its run was over before it began
                 await _insert_trial(connection, trial)
+                events.append(_trial_event(trial, "running", None))
             elif tuple(before) == after:
                 return
             counted = before["status"] if before is not None and before["status"] != "running" else None
@@ -130,7 +132,7 @@ class Trials:
                 )
             event = _trial_event(trial, result.status, result.objective_score)
             event.payload.update({"first_look": list(result.first_look)} if result.first_look else {})
-            await announce(connection, run, [event])
+            await announce(connection, run, [*events, event])
 
     async def experiment_of(self, trial: ShardInput) -> TrialExperiment:
         """The external experiment that was triggered for a trial, if there is one."""
@@ -231,7 +233,7 @@ def _trial_event(trial: TrialInput, status: str, score: float | None) -> Event:
 
 
 async def _count_lost(connection: Connection, conclusion: Conclusion) -> None:
-    """Calls that no budget was set aside for, and that a dead worker had in flight."""
+    """Calls without an answer that no budget was set aside for."""
     trial = conclusion.trial
     await connection.execute(
         """

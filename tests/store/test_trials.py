@@ -101,6 +101,8 @@ async def test_an_end_without_a_beginning_is_kept_all_the_same(example: ExampleR
     run = await example.open()
     await run.record(run.trial(), 0.5)
     assert await rows(run, "SELECT status, score FROM trials") == [("completed", 0.5)]
+    statuses = await rows(run, "SELECT payload ->> 'status' FROM events WHERE type = 'trial_added_or_updated' ORDER BY id")
+    assert statuses == [("running",), ("completed",)]
 
 
 async def test_the_runs_totals_add_up_over_concurrent_trials(example: ExampleRun) -> None:

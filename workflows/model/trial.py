@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from ratchet._frozen import Payload
 from ratchet.optimizer import TrialStatus
@@ -90,6 +90,9 @@ class Resumed(Payload):
     errors: dict[str, int] = Field(default_factory=dict)
     looks: tuple[RaceDecision, ...] = ()
     """At a trial that races: what they decided so far."""
+    lost: int = 0
+    metered: bool = False
+    """As its parts told it so far."""
 
 
 class TrialInput(Payload):
@@ -205,6 +208,16 @@ class TrialSummary(Payload):
     """How many answers failed or are missing, by the class of the error: `timeout`, `http 500`, `raised ValueError`."""
 
 
+class SilentShard(Payload):
+    """A shard whose activity ended without a word of its calls: it was cancelled between two attempts, or failed for good."""
+
+    activity_id: str
+    first: int
+    last: int
+    heard: tuple[JsonValue, ...] = ()
+    """What its last heartbeat said, where the server told."""
+
+
 class Conclusion(Payload):
     """How the child asks for its trial to be aggregated and recorded."""
 
@@ -228,7 +241,9 @@ class Conclusion(Payload):
     metered: bool = False
     """The run got its first budget while the trial went on."""
     lost: int = 0
-    """Without a budget: calls that were in flight when a worker was lost."""
+    """Without a budget: calls without an answer that may have been paid for, as the trial's parts told them."""
+    silent: tuple[SilentShard, ...] = ()
+    """Parts that told nothing."""
 
     @property
     def samples(self) -> int:
@@ -273,8 +288,8 @@ class TrialResult(Payload):
     paid_tokens: int = 0
     paid_cost: float = 0.0
     lost_samples: int = 0
-    """Target calls without an answer that may have been paid for: their worker was killed, or they failed half-way. Under a
-    budget at the most that they can have taken; without one, those in flight at the last heartbeat of a lost worker."""
+    """Target calls without an answer that may have been paid for: their worker was killed, they failed half-way, or were cut
+    off by a cancellation. Under a budget at the most that they can have taken; without one, those that had begun."""
     lost_tokens: int = 0
     lost_cost: float = 0.0
     reused_samples: int = 0
@@ -350,6 +365,7 @@ class ShardResult(Payload):
     metered: bool = False
     """Budget was set aside for its calls."""
     lost: int = 0
-    """Without a budget: calls that were in flight when a worker was lost, as far as is known."""
+    """Without a budget: calls without an answer that may have been paid for, as far as is known. Their worker was lost, or
+    they were cut off when the shard was cancelled."""
     trial: TrialResult | None = None
     """The trial's, when it was concluded together with its only shard."""

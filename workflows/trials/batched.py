@@ -22,6 +22,7 @@ from workflows.policies import AWAIT_BATCH, CANCEL_BATCHES, SUBMIT_BATCH, TAKE_B
 from workflows.rules.scoring.merged_parts import merged
 from workflows.trials.endings import refuse_broken_scoring, to_the_end, uninterrupted
 from workflows.trials.sharded import InShards, shard_of
+from workflows.trials.told_calls import ToldCalls
 
 TIME_OF_A_BATCH = timedelta(hours=24)
 """That a provider takes at most, by its own words."""
@@ -39,9 +40,10 @@ class InBatches:
     experiment_id = None
     looks = ()
 
-    def __init__(self, trial: TrialInput, rules: BatchRules, directly: InShards) -> None:
+    def __init__(self, trial: TrialInput, rules: BatchRules, directly: InShards, told: ToldCalls) -> None:
         """`directly` is the trial as it is asked at once, for what its rules leave to that."""
         self._trial = trial
+        self._told = told
         self._rules = rules
         self._directly = directly
         self._verdicts = asyncio.Lock()
@@ -110,6 +112,7 @@ class InBatches:
         while first < part.last:
             submitted = await self._submitted(part.model_copy(update={"first": first}), judge, again=again)
             sent.append(submitted)
+            self._told.note(submitted.result)
             refuse_broken_scoring(submitted.result)
             if submitted.is_short or submitted.result.exhausted is not None:
                 break
@@ -169,13 +172,15 @@ class InBatches:
             return await self._taken(batch)
 
     async def _taken(self, batch: BatchKey) -> TakenBatch:
-        return await workflow.execute_activity_method(
+        taken = await workflow.execute_activity_method(
             Batching.take_batch,
             batch,
             task_queue=self._trial.evaluation_task_queue,
             summary=f"{self._trial.candidate.candidate_id}: take the results of a batch",
             **TAKE_BATCH,
         )
+        self._told.note(taken.result)
+        return taken
 
     async def _cancelled(self, part: ShardInput) -> None:
         """Cancel what is at the provider, and take what it has done: it is paid for."""

@@ -68,6 +68,12 @@ def refuse_broken_scoring(result: ShardResult) -> ShardResult:
     return result
 
 
+def is_being_cancelled() -> bool:
+    """Whether whoever waits here was told to stop: what failed meanwhile is no failure of the trial."""
+    task = asyncio.current_task()
+    return task is not None and bool(task.cancelling())
+
+
 async def to_the_end(work: Awaitable[T]) -> T:
     """Await work that no cancellation must interrupt. For the time after one: it is not raised again."""
     task = asyncio.ensure_future(work)

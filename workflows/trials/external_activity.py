@@ -36,9 +36,17 @@ from workflows.policies import LOAD_CALLS, ONE_CALL, PENDING_AT_ONCE, SCORE_ANSW
 from workflows.rules.scoring.external_answers import answers_in, pair_of, size_of
 from workflows.rules.scoring.merged_parts import merged
 from workflows.trials.activity_calls import Portion
-from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end, uninterrupted
+from workflows.trials.endings import (
+    GoesOn,
+    TrialEnded,
+    is_being_cancelled,
+    refuse_broken_scoring,
+    to_the_end,
+    uninterrupted,
+)
 from workflows.trials.pending_activities import PendingActivities
 from workflows.trials.sharded import shards_of
+from workflows.trials.told_calls import ToldCalls
 
 SHARDS_SIDE_BY_SIDE = 3
 """While one shard is loaded and another one scored, a third keeps the activity busy."""
@@ -64,8 +72,9 @@ class ByActivity:
     experiment_id = None
     looks = ()
 
-    def __init__(self, trial: TrialInput, calls: ActivityCalls) -> None:
+    def __init__(self, trial: TrialInput, calls: ActivityCalls, told: ToldCalls) -> None:
         self._trial = trial
+        self._told = told
         self._calls = calls
         self._resumed = trial.resumed or Resumed(started_at=workflow.info().start_time, next_pair=trial.first_pair)
         side_by_side = max(1, trial.concurrent_samples // (calls.batch * trial.concurrent_trials))
@@ -151,11 +160,13 @@ class ByActivity:
                 call.cancel()
             await to_the_end(self._hand_back(portion, calls))
             raise
+        own = self._told.note(ShardResult(found=loaded.found, lost=portion.lost))
         scored = await uninterrupted(self._scored(portion))
-        return [ShardResult(found=loaded.found, lost=portion.lost), *map(refuse_broken_scoring, [*waiting, *scored])]
+        return [own, *map(refuse_broken_scoring, [*waiting, *scored])]
 
     async def _hand_back(self, portion: Portion, calls: Sequence[asyncio.Future[None]]) -> None:
         await asyncio.gather(*calls, return_exceptions=True)
+        self._told.note(ShardResult(found=portion.loaded.found, lost=portion.lost))
         await asyncio.gather(self._scored(portion), return_exceptions=True)
 
     def _batches(self, samples: Sequence[Sample]) -> Iterator[Sequence[Sample]]:
@@ -185,8 +196,8 @@ class ByActivity:
             try:
                 returned = await self._execute(asked, batch)
             except ActivityError as error:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
+                if is_being_cancelled():
+                    portion.never_told += len(batch)
                     raise asyncio.CancelledError from None
                 cause = error.cause or error
             else:
@@ -281,12 +292,14 @@ class ByActivity:
     async def _score(self, asked: AnswersInput) -> ShardResult:
         which = "those that were kept" if asked.kept else f"{len(asked.answers)} answers"
         async with self._room.taken(sum(map(size_of, asked.answers)), calls=0):
-            return await workflow.execute_activity_method(
-                Delegating.score_answers,
-                asked,
-                task_queue=self._trial.evaluation_task_queue,
-                summary=f"{asked.shard.candidate_id}: score {which}",
-                **SCORE_ANSWERS,
+            return self._told.note(
+                await workflow.execute_activity_method(
+                    Delegating.score_answers,
+                    asked,
+                    task_queue=self._trial.evaluation_task_queue,
+                    summary=f"{asked.shard.candidate_id}: score {which}",
+                    **SCORE_ANSWERS,
+                )
             )
 
 

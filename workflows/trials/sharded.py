@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterator, Sequence
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 
 from workflows.contracts import Evaluating
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialInput
 from workflows.policies import SHARD, SHARDS_AT_ONCE, SHARDS_PER_TRIAL
 from workflows.trials.endings import refuse_broken_scoring
+from workflows.trials.told_calls import ToldCalls
 
 
 class InShards:
@@ -20,9 +22,10 @@ class InShards:
     experiment_id = None
     looks = ()
 
-    def __init__(self, trial: TrialInput, conclusion: Conclusion) -> None:
+    def __init__(self, trial: TrialInput, conclusion: Conclusion, told: ToldCalls) -> None:
         self._trial = trial
         self._conclusion = conclusion
+        self._told = told
         self._room = asyncio.Semaphore(SHARDS_AT_ONCE)
 
     async def run(self) -> list[ShardResult]:
@@ -50,13 +53,18 @@ class InShards:
 
     async def _shard(self, shard: ShardInput) -> ShardResult:
         async with self._room:
-            result = await workflow.execute_activity_method(
-                Evaluating.evaluate_shard,
-                shard,
-                task_queue=self._trial.evaluation_task_queue,
-                summary=f"{shard.candidate_id}: answers {shard.first}-{shard.last - 1}",
-                **SHARD,
-            )
+            try:
+                result = await workflow.execute_activity_method(
+                    Evaluating.evaluate_shard,
+                    shard,
+                    task_queue=self._trial.evaluation_task_queue,
+                    summary=f"{shard.candidate_id}: answers {shard.first}-{shard.last - 1}",
+                    **SHARD,
+                )
+            except ActivityError as error:
+                self._told.note_silent(shard, error)
+                raise
+        self._told.note(result)
         return result if result.trial is not None else refuse_broken_scoring(result)
 
 

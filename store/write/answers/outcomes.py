@@ -119,6 +119,27 @@ class Outcomes:
                     pairs.append(UnansweredPair(row["position"], row["item_hash"], replicate, sample, answer_id, known))
             return ShardWork(suite, configuration, pairs, in_range - len(pairs), limits_in(limits, budgeted))
 
+    async def unanswered(self, shard: ShardInput, suite: EvaluationSuite) -> set[int]:
+        """The pairs of the shard's range without an answer, by their place in the trial. Nothing is taken from elsewhere."""
+        positions = _positions(shard)
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                """
+                SELECT drawn.position, a.replicate
+                FROM suite_samples drawn
+                JOIN answers a ON a.run_id = $1 AND a.config_hash = $3 AND a.target = $4 AND a.item_hash = drawn.item_hash
+                WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $5 AND drawn.position < $6
+                """,
+                shard.run_id,
+                shard.split.value,
+                shard.config_hash,
+                suite.target_fingerprint,
+                positions.start,
+                positions.stop,
+            )
+        answered = {row["position"] * shard.replicates + row["replicate"] - shard.first_replicate for row in rows}
+        return set(range(shard.first, shard.last)) - answered
+
     async def commit(
         self,
         shard: ShardInput,

@@ -287,6 +287,7 @@ async def test_a_cancelled_run_keeps_the_answers_that_came(engines: Engines, spe
             await handle.result()
     assert await stored(engines, handle.id, "status", "trials") == ["cancelled"]
     assert len(await stored(engines, handle.id, "1", "outcomes")) == 3
+    assert await stored(engines, handle.id, "lost_samples", "trials") == [5]
 
 
 async def test_the_end_of_the_runs_time_cuts_the_trial_off_and_keeps_what_came(engines: Engines, spec: Spec) -> None:

@@ -135,7 +135,7 @@ async def test_cancel_hands_back_the_answers_of_a_trial_in_flight(engines: Engin
 async def test_a_cancelled_run_has_spent_what_its_trials_in_flight_were_paid(
     engines: Engines, spec: Spec, tmp_path: Path
 ) -> None:
-    """Some answers are there, others never come: neither the workflow nor the store forgets the first."""
+    """Some answers are there, others never come: neither the workflow nor the store forgets the first, or hides the others."""
     gate = tmp_path / "gate"
     handle = await engines.start(
         spec(
@@ -153,11 +153,31 @@ async def test_a_cancelled_run_has_spent_what_its_trials_in_flight_were_paid(
         await handle.result()
     async with engines.database.connection() as connection:
         run = await connection.fetchrow("SELECT paid_samples, paid_trials, result FROM runs WHERE run_id = $1", handle.id)
-        spent = await connection.fetchval("SELECT spent_samples FROM budgets WHERE run_id = $1", handle.id)
+        book = await connection.fetchrow("SELECT spent_samples, lost_samples FROM budgets WHERE run_id = $1", handle.id)
         paid = await connection.fetchval(answered, handle.id)
     assert run is not None
-    assert (run["paid_samples"], run["paid_trials"], spent, paid) == (4, 1, 4, 4)
-    assert json.loads(run["result"])["spend"]["samples"] == 4
+    assert book is not None
+    assert (run["paid_samples"], run["paid_trials"], book["spent_samples"], paid) == (4, 1, 4, 4)
+    told = json.loads(run["result"])
+    assert (told["spend"]["samples"], told["lost"]["samples"], book["lost_samples"]) == (4, 4, 4)
+
+
+async def test_calls_that_the_end_of_the_runs_time_cuts_off_are_told(engines: Engines, spec: Spec, tmp_path: Path) -> None:
+    """Trials of several shards, each of them with a call that never answers."""
+    handle = await engines.start(
+        spec(
+            configuration={**spec()["configuration"], "gate": str(tmp_path / "gate")},
+            target={"kind": "python", "ref": "plugged:half_waits"},
+            dataset={"items": [{"input": n} for n in range(8)], "splits": "none"},
+            execution={"samples_per_shard": 2},
+            budget={"wall_time": "2s"},
+        )
+    )
+    with pytest.raises(WorkflowFailureError):
+        await handle.result()
+    async with engines.database.connection() as connection:
+        told = json.loads(await connection.fetchval("SELECT result FROM runs WHERE run_id = $1", handle.id))
+    assert (told["status"], told["spend"]["samples"], told["lost"]["samples"]) == ("failed", 4, 4)
 
 
 async def test_a_run_that_is_cancelled_at_once_leaves_no_open_row(engines: Engines, spec: Spec) -> None:

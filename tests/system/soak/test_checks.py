@@ -172,6 +172,11 @@ def loses_a_run(history: History) -> None:
     history.executions.append({"id": "lost", "type": "OptimizationWorkflow", "status": "COMPLETED"})
 
 
+def loses_a_run_that_was_cancelled_at_work(history: History) -> None:
+    history.executions.append({"id": "lost", "type": "OptimizationWorkflow", "status": "CANCELED"})
+    history.executions.append({"id": "lost/baseline", "type": "TrialWorkflow", "status": "COMPLETED"})
+
+
 def tells_an_event_twice(history: History) -> None:
     event = history.tables["events"][-1]
     history.tables["events"].append({**event, "id": event["id"] + 1})
@@ -223,6 +228,7 @@ DONE: dict[Callable[[History], Any], str] = {
     forgets_why: "run without a reason",
     leaves_a_workflow_open: "workflow left open",
     loses_a_run: "store and Temporal differ",
+    loses_a_run_that_was_cancelled_at_work: "store and Temporal differ",
     tells_an_event_twice: "event told twice",
     tells_rounds_out_of_order: "events out of order",
     tells_no_end: "end not told once",
@@ -237,6 +243,11 @@ DONE: dict[Callable[[History], Any], str] = {
 def test_what_is_done_to_it_is_found(done: Callable[[History], None], history: History) -> None:
     done(history)
     assert DONE[done] in checks_that_fail(history)
+
+
+def test_a_run_that_was_cancelled_before_it_began_is_nothing_to_find(history: History) -> None:
+    history.executions.append({"id": "at-once", "type": "OptimizationWorkflow", "status": "CANCELED"})
+    assert violations_of(history) == []
 
 
 def test_a_violation_is_told_with_what_is_needed_to_look_at_it(history: History) -> None:
