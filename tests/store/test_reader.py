@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from operator import attrgetter
 from typing import Any
@@ -91,6 +92,60 @@ async def test_items_of_a_trial_are_its_outcomes_with_their_samples(example: Exa
     passed = await reader.trials.items(run.run_id, "b", passed=False)
     assert failed is not None and passed is not None
     assert (failed.total, passed.total) == (10, 0)
+
+
+async def test_pages_of_a_complete_trial_are_those_that_counting_gives(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    counted = [await reader.trials.items(run.run_id, "b", passed=passed, limit=100) for passed in (True, False)]
+    whole = sorted((one.position, one.replicate) for page in counted if page is not None for one in page.items)
+    assert len(whole) == 10
+    for offset, limit in itertools.product(range(13), (1, 3, 4, 100)):
+        page = await reader.trials.items(run.run_id, "b", offset=offset, limit=limit)
+        assert page is not None
+        assert (page.total, [(item.position, item.replicate) for item in page.items]) == (10, whole[offset : offset + limit])
+
+
+@pytest.mark.parametrize("what", ["stopped_early = 'certainly worse'", "coverage = 0.9"])
+async def test_a_trial_that_is_not_complete_is_counted(example: ExampleRun, reader: StoreReader, what: str) -> None:
+    run = await searched(example)
+    async with run.database.connection() as connection:
+        await connection.execute(
+            f"UPDATE trials SET {what}, samples = samples + 2 WHERE run_id = $1 AND candidate_id = 'b'", run.run_id
+        )
+    page = await reader.trials.items(run.run_id, "b", limit=3)
+    assert page is not None
+    assert (page.total, len(page.items)) == (10, 3)
+
+
+async def test_an_answer_that_is_not_there_is_not_counted(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    async with run.database.connection() as connection:
+        await connection.execute("DELETE FROM answers WHERE run_id = $1 AND output::text LIKE '%answer 1%'", run.run_id)
+    page = await reader.trials.items(run.run_id, "b", limit=100)
+    assert page is not None
+    assert page.total == len(page.items) < 10
+
+
+async def test_two_ended_trials_are_read_once_for_all_pages_and_anew_when_one_ends_again(
+    example: ExampleRun, reader: StoreReader
+) -> None:
+    run = await searched(example)
+
+    async def missing() -> int:
+        found = await reader.comparisons.load((run.run_id, "a", None), (run.run_id, "b", None), offset=1, limit=2)
+        assert found is not None
+        assert [one.position for one in found.items] == [1, 2]
+        return found.turns.count("missing")
+
+    async with run.database.connection() as connection:
+        assert await missing() == 0
+        await connection.execute("DELETE FROM answers WHERE run_id = $1 AND output::text LIKE '%answer 4%'", run.run_id)
+        assert await missing() == 0
+        await connection.execute("UPDATE trials SET finished_at = now() WHERE run_id = $1 AND candidate_id = 'b'", run.run_id)
+        assert await missing() == 1
+        await connection.execute("UPDATE trials SET finished_at = NULL WHERE run_id = $1 AND candidate_id = 'b'", run.run_id)
+        await connection.execute("DELETE FROM answers WHERE run_id = $1 AND output::text LIKE '%answer 3%'", run.run_id)
+        assert await missing() == 2
 
 
 async def test_items_of_a_confirmation_are_those_of_the_test_split(example: ExampleRun, reader: StoreReader) -> None:

@@ -28,6 +28,9 @@ from workflows.model.spec.request import OptimizationRequest, spec_schema
 FRESH: Final = 3600
 """Seconds that a browser keeps the schema, which changes with the version of the server alone."""
 
+LONGEST_SECONDS_TO_FIND: Final = 2.0
+"""For what only Temporal has, and a page can do without."""
+
 router = APIRouter(prefix=SPEC, tags=["specs"], route_class=JsonRoute)
 of_runs = APIRouter(prefix="/v1/private/optimizations", tags=["specs"])
 
@@ -86,8 +89,9 @@ async def get_spec(run_id: RunId, backend: Served) -> SpecText:
 
 async def _written(backend: Backend, run_id: str) -> str | None:
     try:
-        return await spec_as_written(await known_run(backend.servers, run_id))
-    except RPCError:  # what is stored is there without Temporal
+        async with asyncio.timeout(LONGEST_SECONDS_TO_FIND):
+            return await spec_as_written(await known_run(backend.servers, run_id))
+    except (RPCError, TimeoutError):  # what is stored is there without Temporal
         return None
 
 

@@ -29,6 +29,8 @@ from workflows.model.spec.judgement import Evidence, Judged, JudgementSpec
 from workflows.rules.decisions.verdicts import judge
 
 MOST_VERDICTS: Final = 64
+MOST_CONTRASTS: Final = 4
+"""Of 10,000 samples one takes some megabytes."""
 
 
 class ComparedTrial(Payload):
@@ -186,6 +188,30 @@ class KeptVerdicts:
         return found
 
 
+class KeptContrasts:
+    """Pairs of ended trials that were read last: one who turns the pages of a comparison waits for all samples once."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[tuple[Any, ...], ...], Contrast] = OrderedDict()
+
+    async def of(self, connection: Connection, baseline: MeasuredTrial, candidate: MeasuredTrial) -> Contrast:
+        """Both as they are stored."""
+        if baseline.finished_at is None or candidate.finished_at is None:
+            return await _contrast(connection, baseline, candidate)
+        key = tuple(
+            (trial.run_id, trial.candidate_id, trial.purpose, trial.part, trial.config_hash, trial.finished_at)
+            for trial in (baseline, candidate)
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = await _contrast(connection, baseline, candidate)
+            self._known[key] = found
+            if len(self._known) > MOST_CONTRASTS:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class ReadComparison:
     """A comparison as it was read, with some of its samples in full."""
@@ -225,17 +251,11 @@ class ReadComparison:
         )
 
 
-async def read_comparison(
-    connection: Connection,
-    baseline: MeasuredTrial,
-    candidate: MeasuredTrial,
-    *,
-    only: Turn | None = None,
-    offset: int = 0,
-    limit: int = 20,
+async def _read(
+    connection: Connection, found: Contrast, *, only: Turn | None = None, offset: int = 0, limit: int = 20
 ) -> ReadComparison:
     """Two trials, with some of their samples in full."""
-    found = await _contrast(connection, baseline, candidate)
+    baseline, candidate = found.baseline, found.candidate
     wanted = [pair for pair in found.pairs if only is None or pair.turn == only]
     shown = wanted[offset : offset + limit]
     hashes = [pair.one.item_hash for pair in shown]
@@ -266,6 +286,7 @@ class ComparisonReader:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._verdicts = KeptVerdicts()
+        self._contrasts = KeptContrasts()
 
     async def load(
         self,
@@ -281,7 +302,8 @@ class ComparisonReader:
             one, other = await measured_trial(connection, *baseline), await measured_trial(connection, *candidate)
             if one is None or other is None:
                 return None
-            found = await read_comparison(connection, one, other, only=only, offset=offset, limit=limit)
+            contrast = await self._contrasts.of(connection, one, other)
+            found = await _read(connection, contrast, only=only, offset=offset, limit=limit)
         return await asyncio.to_thread(found.told, self._verdicts if limit > 0 else None)
 
     async def contrast(

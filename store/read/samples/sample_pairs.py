@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
 
 import asyncpg
@@ -44,6 +45,8 @@ class MeasuredTrial:
     """The run's rules of judgement, as its spec states them."""
     direction: Direction
     seed: int
+    finished_at: datetime | None = None
+    """Whoever ends a trial once more gives it another one: until then nothing of its samples changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ async def measured_trial(
         """
         SELECT t.run_id, t.candidate_id, t.purpose, t.status, t.split, t.config_hash, suite.target, suite.scorer,
                t.first_replicate, t.replicates, t.part, t.score, coalesce(r.spec -> 'judgement', '{}') AS judgement,
-               r.direction,
+               r.direction, t.finished_at,
                coalesce((r.spec ->> 'seed')::numeric, 0)::bigint AS seed
         FROM trials t JOIN suites suite USING (run_id, split) JOIN runs r USING (run_id)
         WHERE t.run_id = $1 AND t.candidate_id = $2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
 from clients.checks.findings import check_spec
+from clients.embedded.stack import stack_state
 from clients.runs.lookup import LONGEST_WRITTEN
 from clients.runs.service.servers import Servers
 from clients.runs.start_plan import plan_run
@@ -70,4 +73,15 @@ async def test_whatever_a_memo_is_the_spec_is_shown(
 
 async def test_one_that_was_never_a_file_is_shown_as_it_was_run(http: httpx.AsyncClient, finished: str) -> None:
     shown = (await http.get(f"/optimizations/{finished}/spec")).json()
+    assert (shown["written"], "name: " in shown["text"]) == (None, True)
+
+
+async def test_it_is_shown_while_temporal_stands_still(http: httpx.AsyncClient, engines: Engines, finished: str) -> None:
+    temporal = stack_state(engines.addresses.home).temporal_pid
+    assert temporal is not None
+    os.kill(temporal, signal.SIGSTOP)
+    try:
+        shown = (await http.get(f"/optimizations/{finished}/spec", timeout=15)).json()
+    finally:
+        os.kill(temporal, signal.SIGCONT)
     assert (shown["written"], "name: " in shown["text"]) == (None, True)
