@@ -37,9 +37,9 @@ async def measure(quick: bool) -> list[Figure]:
         async with servers.worker():
             await servers.run(SMALL, spec("instant", 5, rounds=2))
             servers.write_dataset("pages.jsonl", samples)
-            read = {"dataset": {"path": "pages.jsonl"}}
-            await servers.run(LARGE, spec("instant", samples, rounds=TRIALS - 1, **read))
-            await servers.run(OTHER, spec("instant", samples, rounds=1, **read))
+            read = {"path": "pages.jsonl"}
+            await servers.run(LARGE, spec("instant", samples, rounds=TRIALS - 1, dataset=read))
+            await servers.run(OTHER, spec("instant", samples, rounds=1, dataset=read))
         database = await Database.open(servers.stack.database_url)
         try:
             await copy_runs(database, RUNS - 3)
