@@ -16,10 +16,10 @@ from store.read.marks import Mark, RunMarks
 from store.read.rows import round_rows, run_rows
 from store.read.rows.proposal_rows import RejectedProposal
 from workflows.model.run.candidates import ReasonCode
-from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
+from workflows.model.run.run_result import Confirmation, OptimizationResult
 from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.execution import Budget, Stop
 from workflows.model.spec.judgement import Verdict

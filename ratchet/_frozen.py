@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any, Final, Self
 
 from pydantic import (
@@ -54,15 +57,34 @@ def _field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """What is written below each field, in the class that defines it last."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if not issubclass(base, _Described) or base.__module__ == __name__:
-            continue
-        [definition] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
-        for before, after in zip(definition.body, definition.body[1:], strict=False):
-            match before, after:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(told))):
-                    found[name] = inspect.cleandoc(told)
+        if issubclass(base, _Described) and base.__module__ != __name__:
+            found |= _docstrings_in(base.__module__).get(base.__qualname__, {})
     return {name: told for name, told in found.items() if name in model.model_fields}
+
+
+@cache
+def _docstrings_in(module: str) -> dict[str, dict[str, str]]:
+    """Of each class of a module, by its qualified name. `inspect` would parse the whole module for every one of them."""
+    found: dict[str, dict[str, str]] = {}
+
+    def read(body: Sequence[ast.stmt], prefix: str) -> None:
+        for statement in body:
+            match statement:
+                case ast.ClassDef(name=name):
+                    found[prefix + name] = dict(_described_fields(statement))
+                    read(statement.body, f"{prefix}{name}.")
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    read(statement.body, f"{prefix}{name}.<locals>.")
+
+    read(ast.parse(inspect.getsource(sys.modules[module])).body, "")
+    return found
+
+
+def _described_fields(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for before, after in pairwise(definition.body):
+        match before, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(told))):
+                yield name, inspect.cleandoc(told)
 
 
 class Payload(_Described):

@@ -14,16 +14,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.error_reason import reason_of
     from workflows.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
     from workflows.model.failures import INVALID_REQUEST, shorten
-    from workflows.model.run.contract import (
-        Graph,
-        HistoryPage,
-        Newest,
-        OptimizationResult,
-        Pending,
-        Progress,
-        RunInput,
-        UpdateAnswer,
-    )
+    from workflows.model.run.contract import HistoryPage, Pending, RunInput
+    from workflows.model.run.query_answers import Graph, Newest, Progress, UpdateAnswer
+    from workflows.model.run.run_result import OptimizationResult
     from workflows.model.spec.execution import Adjustment
     from workflows.optimizers import build_optimizer
     from workflows.policies import STORE

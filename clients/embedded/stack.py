@@ -31,7 +31,7 @@ from clients.embedded.home import (
     unlock,
 )
 from clients.embedded.postgres import database_url, postgres_binaries
-from clients.embedded.temporal_server import temporal_binary
+from clients.embedded.temporal_server import temporal_binary, threads_of_go
 from clients.own_modules import module_command, python_path
 from clients.private_files import open_private
 from clients.settings import DEFAULT_HOME, environment_of_children
@@ -198,6 +198,7 @@ class _Participant:
         command += ["--lock", str(lock), "--postgres", str(postgres), "--temporal", str(temporal)]
         command += ["--time-skipping"] * self.time_skipping + ["--ui"] * self.ui
         environment = {name: value for name, value in environment_of_children().items() if name in PASSED_ON}
+        environment["GOMAXPROCS"] = str(threads_of_go())
         with open_private(self.home.log("supervisor"), "ab") as output:
             return subprocess.Popen(
                 command,

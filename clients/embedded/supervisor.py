@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -67,8 +67,6 @@ class Server:
     leave_taken_ports: Callable[[], None]
     stop_signal: signal.Signals
     grace: float
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Beside the supervisor's own."""
     process: subprocess.Popen[bytes] | None = None
     failures: int = 0
     started_at: float = 0.0
@@ -101,7 +99,6 @@ class Server:
             with open_private(self.home.log(self.name), "ab") as log:
                 self.process = subprocess.Popen(
                     self.command(),
-                    env=os.environ | self.environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -160,7 +157,6 @@ class Supervisor:
             leave_taken_ports=self.choose_ports,
             stop_signal=signal.SIGTERM,
             grace=TEMPORAL_GRACE,
-            environment=temporal.environment(),
         )
         self.postgres = Server(
             name="postgres",

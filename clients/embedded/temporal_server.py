@@ -65,6 +65,13 @@ def _installed_by_the_wheel() -> Path | None:
     return next((Path(str(file.locate())) for file in files if file.name == "temporal"), None)
 
 
+def threads_of_go() -> int:
+    """Half of the processors. Threads that look for work take as much again of what workers and PostgreSQL need, and the
+    server writes to SQLite one at a time anyway."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else (os.cpu_count() or 1)
+    return max(1, min(MOST_THREADS, cores // 2))
+
+
 @dataclass(frozen=True)
 class TemporalServer:
     home: Home
@@ -81,13 +88,6 @@ class TemporalServer:
             *("--log-level", "warn", "--disable-config-file", "--disable-config-env"),
             *(part for name, value in settings.items() for part in ("--dynamic-config-value", f"{name}={value}")),
         ]
-
-    @staticmethod
-    def environment() -> dict[str, str]:
-        """Threads of Go on half of the processors: those that look for work take as much again of what workers and PostgreSQL
-        need, and the server writes to SQLite one at a time anyway."""
-        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else (os.cpu_count() or 1)
-        return {"GOMAXPROCS": str(max(1, min(MOST_THREADS, cores // 2)))}
 
     def after_fork(self) -> Callable[[], None]:
         return after_fork(dies_with_parent_by=signal.SIGKILL)

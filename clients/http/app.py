@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from clients.credentials import session_of
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
 from clients.http.access.audited_requests import Audited
 from clients.http.access.callers import CalledBy, Callers
-from clients.http.access.roles import Ownership, PathAdmission
+from clients.http.access.roles import Ownership, PathAdmission, methods_at
 from clients.http.access.security import API, SESSION_COOKIE, Guard, Trust, origins_of
 from clients.http.backend import Backend
 from clients.http.bodies import JsonRoute
@@ -154,7 +156,7 @@ def api_of(backend: Backend) -> FastAPI:
         summary="Look at optimizations, and steer them",
         description=str(__doc__),
         version="1",
-        openapi_url="/v1/private/openapi.json",
+        openapi_url=None,  # the framework would hold everybody up while it makes the document
         docs_url=None,  # the usual pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
@@ -168,7 +170,7 @@ def api_of(backend: Backend) -> FastAPI:
         },
     )
     app.state.backend = backend
-    answer_errors(app)
+    answer_errors(app, methods_at)
     looking = (
         streams,
         stored_runs,
@@ -193,6 +195,16 @@ def api_of(backend: Backend) -> FastAPI:
     async def health() -> Health:
         """Whether the server answers; it says nothing of others."""
         return Health()
+
+    making = threading.Lock()
+
+    def described() -> bytes:
+        with making:
+            return json.dumps(app.openapi()).encode()
+
+    @app.get("/v1/private/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(await asyncio.to_thread(described), media_type="application/json")
 
     serve_page(app, lambda token, request: welcomed(app.state.callers, token, request))
     return app

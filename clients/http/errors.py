@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import asyncpg
@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from temporalio.service import RPCError
@@ -90,12 +91,13 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problems, "description": words[status]} for status in every}
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Every error of the application becomes one of these answers; nothing of our inside is ever shown."""
+def answer_errors(app: FastAPI, methods_at: Callable[[str], set[str]]) -> None:
+    """Every error of the application becomes one of these answers; nothing of our inside is ever shown. `methods_at` tells
+    every method that a path takes."""
     handlers: dict[type[Exception], Callable[[Request, Any], Awaitable[Response]]] = {
         Refused: _refused,
         RequestValidationError: _invalid,
-        HTTPException: _by_framework,
+        HTTPException: partial(_by_framework, methods_at),
         **dict.fromkeys((*MAY_BE_AWAY, Exception), _unforeseen),
     }
     for kind, handler in handlers.items():
@@ -118,21 +120,15 @@ async def _invalid(_request: Request, error: RequestValidationError) -> Response
     return problem_answer(422, *[problem_of(line) for line in lines])
 
 
-async def _by_framework(request: Request, error: HTTPException) -> Response:
+async def _by_framework(methods_at: Callable[[str], set[str]], request: Request, error: HTTPException) -> Response:
     told = WORDS.get(error.status_code) or str(error.detail)
     headers = dict(error.headers or {})
-    if error.status_code == 405:
-        headers["Allow"] = ", ".join(sorted(_methods_at(request))) or headers.get("allow", headers.get("Allow", "GET"))
+    if error.status_code == 405:  # the framework names the methods of its first route only
+        allowed = {method.strip() for method in Headers(headers).get("allow", "GET").split(",")}
+        headers = {"Allow": ", ".join(sorted(allowed | methods_at(request.url.path)))}
     return problem_answer(
         error.status_code, Problem(message=f"{request.method} {as_sent(request.url.path)[:200]}: {told}"), headers=headers
     )
-
-
-def _methods_at(request: Request) -> set[str]:
-    """Every method that a path takes; the framework names those of its first route only."""
-    documented = request.app.openapi()["paths"].items()
-    found = (methods for path, methods in documented if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path))
-    return {method.upper() for methods in found for method in methods}
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

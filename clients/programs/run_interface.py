@@ -9,7 +9,9 @@ from typing import Any, Final, TypeAlias
 
 from temporalio import workflow
 
-from workflows.model.run.contract import Graph, Newest, OptimizationResult, Pending, Progress, UpdateAnswer
+from workflows.model.run.contract import Pending
+from workflows.model.run.query_answers import Graph, Newest, Progress, UpdateAnswer
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.execution import Adjustment, BudgetChange
 from workflows.model.spec.request import OptimizationRequest
 

@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from clients.programs.run_interface import Optimization
 from ratchet._frozen import Payload
 from workflows.model.failures import INVALID_REQUEST, shorten
-from workflows.model.run.contract import UpdateAnswer
+from workflows.model.run.query_answers import UpdateAnswer
 
 Answer = TypeVar("Answer")
 

@@ -11,7 +11,7 @@ from clients.runs.release_calls import refuse_unproven
 from ratchet.prompts import Change, OverrideStore, PromptTemplate, StaleBase, apply_modifications, prompt_part
 from ratchet.prompts.template import SECTION
 from workflows.model.run.compression_report import Compression
-from workflows.model.run.contract import OptimizationResult
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.releases.release_gate import evidence_of
 from workflows.rules.releases.target import released_prompt

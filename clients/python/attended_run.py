@@ -36,7 +36,8 @@ from ratchet._text.explanation import explain
 from ratchet.errors import RunError, SpecError
 from store.read.rows.event_rows import EventRow
 from store.read.rows.run_rows import LiveProgress
-from workflows.model.run.contract import Pending, UpdateAnswer
+from workflows.model.run.contract import Pending
+from workflows.model.run.query_answers import UpdateAnswer
 from workflows.model.spec.execution import Adjustment
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from clients.replay.recorded_answers import NO_MEANS, clusters_of
 from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
 from workflows.model.measured_parts import MeasuredPart
-from workflows.model.run.contract import Confirmation, How
+from workflows.model.run.run_result import Confirmation, How
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import Purpose, TrialResult
 from workflows.rules.decisions.verdicts import judge

@@ -20,8 +20,9 @@ from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
 from ratchet.optimizer import Part, StopReason
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
-from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
+from workflows.model.run.contract import Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
+from workflows.model.run.run_result import Confirmation, OptimizationResult
 from workflows.model.trial import RUN_ENDED_FIRST, Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.statistics.detectable_effect import assumed_plan

@@ -12,7 +12,7 @@ from temporalio.worker import Replayer
 
 from clients.replay.differences import ReplayDifference, differences
 from clients.temporal import ratchet_plugin
-from workflows.model.run.contract import OptimizationResult
+from workflows.model.run.run_result import OptimizationResult
 from workflows.optimization import OptimizationWorkflow
 from workflows.trial import TrialWorkflow
 

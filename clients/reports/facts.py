@@ -23,10 +23,10 @@ from store.read.rows.round_rows import ProposalCost
 from store.read.rows.run_rows import LegalHold, Removal
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
-from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.decisions import Decision
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision

@@ -13,7 +13,7 @@ from clients.reports.comparisons.score_differences import VERDICTS, ScoreDiffere
 from clients.reports.formatting import counted, signed, telling_apart
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
-from workflows.model.run.contract import Confirmation
+from workflows.model.run.run_result import Confirmation
 from workflows.model.spec.judgement import Judged, Verdict
 from workflows.rules.decisions.sentences import NOTHING_HOLDS
 from workflows.rules.decisions.verdicts import p_text

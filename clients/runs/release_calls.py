@@ -22,7 +22,7 @@ from clients.runs.lookup import reach_run
 from clients.runs.service.servers import Servers, has_data, reach_servers, task_queue
 from clients.runs.updates import answered, refusals
 from ratchet._text.explanation import explain
-from workflows.model.run.contract import OptimizationResult
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.release import ReleaseKind, ReleaseRequest, ReleaseState, Ruling
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.decisions.sentences import NOTHING_HOLDS

@@ -24,7 +24,7 @@ from clients.runs.service.workers import workers_for
 from store.read.rows.run_rows import RunSummary
 from store.write.retention.legal_holds import HeldRun
 from store.write.runs import Runs
-from workflows.model.run.contract import UpdateAnswer
+from workflows.model.run.query_answers import UpdateAnswer
 
 Answer = TypeVar("Answer")
 

@@ -9,9 +9,9 @@ from typing import Any
 from clients.reports.facts import Iteration, IterationStatus, RunFacts, Statistics
 from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import StopReason
-from workflows.model.run.contract import Confirmation, OptimizationResult, Unproven
 from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.run.run_result import Confirmation, OptimizationResult, Unproven
 from workflows.model.spec.judgement import Evidence, Judged, Verdict
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.scoring.objective_score import is_better

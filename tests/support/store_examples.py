@@ -27,8 +27,9 @@ from store.write.datasets import Datasets
 from store.write.repositories import Store
 from store.write.runs import NewRun
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import FinishInput, OptimizationResult, PrepareInput
+from workflows.model.run.contract import FinishInput, PrepareInput
 from workflows.model.run.rounds import RoundRecord
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.run.test_split import OpenTestSplit
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.suite import EvaluationSuite, Outcome

@@ -25,7 +25,7 @@ from ratchet.optimizer import (
 from workflows.model.activities.computation import Reads
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.compression_report import Compression, Strategy
-from workflows.model.run.contract import OptimizationResult
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.execution import Stop
 from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.extensions.proposers import Asked, AskedProposer, ModelProposer

@@ -15,7 +15,8 @@ from workflows.model.activities.computation import Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import OptimizationResult, Proposed
+from workflows.model.run.contract import Proposed
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.extensions.proposers import AskedProposer
 from workflows.model.spec.factors import Configuration, Factor

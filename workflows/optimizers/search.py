@@ -33,7 +33,7 @@ from workflows.model.activities.search_plans import (
     Suggestions,
     SuggestionsWanted,
 )
-from workflows.model.run.contract import OptimizationResult
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.extensions.optimizer_options import OptimizerSpec
 from workflows.model.spec.extensions.proposers import Asked
 from workflows.model.spec.factors import Conditional, Configuration, Factor, NumberFactor, TextFactor

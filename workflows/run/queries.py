@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ratchet._text.markdown_tables import table
-from workflows.model.run.contract import Graph, Newest, Progress, StopRule
+from workflows.model.run.query_answers import Graph, Newest, Progress, StopRule
 from workflows.rules.decisions.stop_rules import rules
 from workflows.rules.decisions.time_left import seconds_left
 from workflows.run.state import RunState

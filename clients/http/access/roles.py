@@ -154,6 +154,11 @@ def matched(method: str, path: str) -> MatchedPath:
     return MatchedPath(ADMINS_ONLY, {})
 
 
+def methods_at(path: str) -> set[str]:
+    """Every method that a path of the API takes."""
+    return {method for method in {of for of, _ in RULES} if any(one.fullmatch(path) for one, _ in _patterns(method))}
+
+
 @cache
 def _patterns(method: str) -> tuple[tuple[re.Pattern[str], PathRule], ...]:
     return tuple(_compiled(method))

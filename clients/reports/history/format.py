@@ -16,9 +16,9 @@ from ratchet.optimizer import StopReason, TrialStatus
 from store.read.rows.round_rows import ProposalCost
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import ReasonCode
-from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import Counts, LimitsInForce, RunStatus, Spend, Unanswered
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from ratchet._frozen import Payload
 from store.read.marks import RunMarks
-from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
+from workflows.model.run.run_result import Confirmation, OptimizationResult
 from workflows.model.spec.judgement import Noise, Plan, Verdict
 from workflows.model.trial import Purpose, Split
 

@@ -151,7 +151,7 @@ async def test_a_stream_says_that_it_lives_and_leaves_when_its_reader_does(
             while stream.comments.count("heartbeat") < 3:
                 line = await stream._line()
                 stream.comments.append(line[1:].strip() if line.startswith(":") else line)
-    feed = next(found for found in gc.get_objects() if isinstance(found, Feed) and not found.closed and found._topics)
+    feed = next(found for found in gc.get_objects() if type(found) is Feed and not found.closed and found._topics)
     async with asyncio.timeout(10):
         while quiet in feed._topics:
             await asyncio.sleep(0.02)

@@ -16,8 +16,8 @@ from ratchet.prompts import Modification
 from tests.support.html_reports import HtmlReport
 from tests.support.report_examples import facts
 from workflows.model.run.compression_report import Compression, EditReport
-from workflows.model.run.contract import Confirmation
 from workflows.model.run.decisions import FrontMember
+from workflows.model.run.run_result import Confirmation
 from workflows.model.spec.judgement import Verdict
 from workflows.model.trial import Purpose, Split
 from workflows.rules.scoring.slices import Slice, Slices

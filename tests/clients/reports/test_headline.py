@@ -9,7 +9,7 @@ import pytest
 from clients.reports.facts import RunFacts
 from clients.reports.headline import headline_of
 from tests.support.report_examples import confirmed, facts, request
-from workflows.model.run.contract import Confirmation
+from workflows.model.run.run_result import Confirmation
 from workflows.model.spec.judgement import ConstraintCheck, Evidence, Verdict
 
 MINIMIZING = request(objective={"kind": "mean", "direction": "minimize"})

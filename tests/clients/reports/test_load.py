@@ -19,8 +19,8 @@ from store.read.rows.run_rows import RunDetail
 from store.read.rows.trial_rows import TrialInFull
 from tests.support.report_examples import STARTED, request
 from workflows.model.run.candidates import ReasonCode
-from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.rounds import Counts, RoundRecord, Spend
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.trial import Purpose, Split, TrialSummary
 
 

@@ -14,7 +14,8 @@ from ratchet.optimizer import CandidateProposal, OptimizerState, StopReason, Tri
 from tests.support.fake_frame import FakeFrame
 from tests.support.spec_building import request
 from workflows.model.activities.computation import Reads, Stored
-from workflows.model.run.contract import Confirmation, OptimizationResult, Proposed
+from workflows.model.run.contract import Proposed
+from workflows.model.run.run_result import Confirmation, OptimizationResult
 from workflows.model.spec.judgement import Evidence, Judged, Verdict
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.compress import Compress

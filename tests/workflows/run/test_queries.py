@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.spec_building import NOW, measured_state, play, proposal, result, state
-from workflows.model.run.contract import Progress
+from workflows.model.run.query_answers import Progress
 from workflows.run import queries
 from workflows.run.round_records import round_record
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from workflows.model.failures import shorten, without_traceback
-from workflows.model.run.contract import Confirmation, Standing
+from workflows.model.run.contract import Standing
+from workflows.model.run.run_result import Confirmation
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import TrialResult
 

@@ -14,7 +14,7 @@ from ratchet.optimizer import TrialFacts
 from ratchet.prompts.modifications import Modification
 from ratchet.prompts.template import SECTION, PromptTemplate
 from workflows.model.run.compression_report import Compression, EditReport, Strategy
-from workflows.model.run.contract import OptimizationResult
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.factors import Configuration
 from workflows.rules.proposals.composition import CompositionStep, Part, Parts, next_step, only
 from workflows.rules.proposals.text_cuts import Cut, edits_of, without

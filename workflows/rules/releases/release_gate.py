@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from ratchet.optimizer import Direction
-from workflows.model.run.contract import Confirmation, OptimizationResult
+from workflows.model.run.run_result import Confirmation, OptimizationResult
 from workflows.model.spec.judgement import Judged, Verdict
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ratchet.optimizer import StopReason
 from workflows.model.failures import one_line, split_traceback
-from workflows.model.run.contract import EndedBy
 from workflows.model.run.rounds import RunStatus
+from workflows.model.run.run_result import EndedBy
 
 
 class RunEnded(Exception):

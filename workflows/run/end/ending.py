@@ -8,8 +8,8 @@ from datetime import datetime
 from ratchet._formats.canonical import canonical_json
 from ratchet.optimizer import StopReason
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import Confirmation, Ending, FactorChange, How, OptimizationResult, Unproven
 from workflows.model.run.decisions import Reference
+from workflows.model.run.run_result import Confirmation, Ending, FactorChange, How, OptimizationResult, Unproven
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import TrialResult

@@ -16,7 +16,8 @@ from workflows.error_reason import reason_of
 from workflows.model.activities.judge import JudgeInput, Judgements
 from workflows.model.failures import shorten
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import Confirmation, Ending, FinishInput, How, OptimizationResult
+from workflows.model.run.contract import FinishInput
+from workflows.model.run.run_result import Confirmation, Ending, How, OptimizationResult
 from workflows.model.run.test_split import OpenTestSplit
 from workflows.model.trial import Purpose, Split
 from workflows.optimizers.frame import Reporting

@@ -8,7 +8,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from ratchet._formats.canonical import content_hash
 from workflows.contracts import Releasing
 from workflows.error_reason import reason_of
-from workflows.model.run.contract import OptimizationResult
+from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.release import ReleaseOutcome, ReleaseRequest, ReleaseSpec, ReleaseState
 from workflows.model.spec.request import OptimizationRequest
 from workflows.policies import ASK_FOR_RELEASE

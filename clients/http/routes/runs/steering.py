@@ -20,7 +20,8 @@ from clients.http.missing_run import execution_of, why_unknown
 from clients.runs.lookup import TERMINAL
 from clients.wire import Done, EndedExperiment, StopWish
 from workflows.model.failures import INVALID_REQUEST
-from workflows.model.run.contract import Pending, UpdateAnswer
+from workflows.model.run.contract import Pending
+from workflows.model.run.query_answers import UpdateAnswer
 from workflows.model.spec.execution import Adjustment
 
 ANSWERED_WITHIN: Final = 15.0

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ratchet.optimizer import Direction
 from tests.support.spec_building import NOW, request
-from workflows.model.run.contract import Confirmation
+from workflows.model.run.run_result import Confirmation
 from workflows.model.spec.release import ReleaseSpec, ReleaseState
 from workflows.rules.releases.pending import NEWEST, PendingReleases
 from workflows.rules.releases.release_gate import regression, unconfirmed
