@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 _REACHES_ANYTHING: Final = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__", "modules"})
@@ -20,6 +21,7 @@ MOST_TRIES: Final = 10
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@lru_cache(maxsize=64)
 def source_hash(source: bytes, name: str) -> str:
     """The hash of what the plug-in of this name depends on in its file; of all of it where that cannot be told apart."""
     left_out = _lines_out_of_reach(source, name)
@@ -52,8 +54,10 @@ def _lines_out_of_reach(source: bytes, name: str) -> set[int]:
     return {number for node in unreached for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
+@lru_cache(maxsize=2)
 def _parsed(source: bytes) -> ast.Module:
-    """The tree. Where threads take turns, Python 3.11 says now and then of a good file that it miscounted its depth."""
+    """The tree, which the next plug-in of the file needs, too. Where threads take turns, Python 3.11 says now and then of a
+    good file that it miscounted its depth."""
     for _ in range(MOST_TRIES):
         try:
             return ast.parse(source)

@@ -10,7 +10,8 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from activities.datasets import DatasetError, Source, source_of
 from activities.preparing.factor_files import WithFactorFiles, spec_folder, with_factor_files
-from clients.checks.plugin_inspection import Inspection, PluginUse, inspect_plugins
+from clients.checks.plugin_inspection import Inspection, inspect_plugins
+from clients.checks.plugin_process import PluginUse
 from clients.checks.prompt_source import SeenPrompt, look_at_prompt
 from clients.settings import dataset_settings
 from workflows.model.spec.request import OptimizationRequest

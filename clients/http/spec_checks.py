@@ -21,7 +21,8 @@ from activities.preparing.request_check import Busy, TakesTooLong, checked_apart
 from clients.checks.estimate import Estimate, estimate
 from clients.checks.findings import Checked, Finding, check_content, with_size
 from clients.checks.plan_summary import ASK_ABOVE, plan_of, question_before
-from clients.checks.plugin_inspection import Inspection, PluginUse
+from clients.checks.plugin_inspection import Inspection
+from clients.checks.plugin_process import PluginUse
 from clients.checks.prompt_source import SeenPrompt
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_text
 from clients.checks.team_shortage import team_warning

@@ -19,7 +19,8 @@ from activities.plugins.loader import VERSION
 from activities.preparing.factor_files import FactorFiles, WithFactorFiles, data_folder, named_in_factors, with_factor_files
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.releases.override_stores import Overrides
-from clients.checks.plugin_inspection import Inspection, PluginUse, first_changed, inspect_plugins, plugin_uses
+from clients.checks.plugin_inspection import Inspection, first_changed, inspect_plugins, plugin_uses
+from clients.checks.plugin_process import PluginUse
 from clients.http.errors import Refused
 from clients.runs.identity import by_dataset_id
 from clients.runs.service.servers import Servers

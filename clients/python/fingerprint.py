@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import pydantic
 
-from clients.checks.plugin_inspection import file_of, is_own
+from clients.checks.plugin_process import file_of, is_own
 from ratchet._declared.declarations import DECLARED
 from ratchet._formats.canonical import content_hash
 

@@ -44,7 +44,7 @@ LOADED = ("clients.cli", "temporalio.client", "asyncpg", "scipy.stats", "clients
 DESCRIPTORS = 4
 """Of a command: where it reads, writes and complains, and where its exit code is told."""
 
-FRONTED = ("worker", "clients.checks.plugin_inspection")
+FRONTED = ("worker", "clients.checks.plugin_process")
 """What commands start that is forked, too. Everything else is an interpreter of its own."""
 
 FRONT = """#!{python} -IS

@@ -20,7 +20,8 @@ from typing import Final
 
 import pydantic
 
-from clients.checks.plugin_inspection import PluginUse, first_changed, inspect_plugins, modules_of, plugin_uses
+from clients.checks.plugin_inspection import first_changed, inspect_plugins, modules_of, plugin_uses
+from clients.checks.plugin_process import PluginUse
 from clients.embedded.home import Home
 from clients.private_files import make_private_folder, open_private
 from clients.runs.identity import plugin_task_queue

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from clients.checks.plugin_inspection import PluginUse, first_changed
+from clients.checks.plugin_inspection import first_changed
+from clients.checks.plugin_process import PluginUse
 from clients.runs.service.run_code import CodeNote, CodeNotes, RunCode, notes_for
 from clients.runs.service.servers import Servers
 

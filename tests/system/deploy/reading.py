@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,9 @@ def _mapping(loader: _Strict, node: yaml.MappingNode) -> Node:
 _Strict.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
+@lru_cache(maxsize=256)
 def documents(text: str) -> list[Node]:
-    """The YAML documents of a file."""
+    """The YAML documents of a file, for whoever only reads them: checks ask for the same file many times."""
     return [document for document in yaml.load_all(text, Loader=_Strict) if document is not None]
 
 
