@@ -14,9 +14,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import venv
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from queue import SimpleQueue
 
 from core_lock import ROOT, entries, part_of, roots_of
 
@@ -33,6 +35,9 @@ for file in [getattr(module, "__file__", None) or "" for module in list(sys.modu
         py_compile.compile(file, quiet=1)
 """
 """Run within the environment. Some set PYTHONDONTWRITEBYTECODE; then every process would compile all it imports."""
+
+MOST_SIDE_BY_SIDE = 4
+"""Processes that install."""
 
 LINES_OF_PROGRESS = 10
 """How many lines tell of the progress where there is no terminal."""
@@ -54,12 +59,8 @@ def install(use: str) -> int:
         venv.create(ENVIRONMENT, with_pip=True, symlinks=os.name != "nt")
         # Until Python 3.12 it is put in unasked; whatever needs it is in the lock with it.
         subprocess.run([*PIP, "uninstall", "--quiet", "--yes", "setuptools"], stderr=subprocess.DEVNULL, check=False)
-    lock = lock_of(use)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "part.lock"
-        file.write_text(lock, "utf-8")
-        command = (*PIP, "install", "--no-compile", "--progress-bar", "off", "--require-hashes", "--requirement", str(file))
-        code = _run_with_progress(command, len(entries(lock)))
+        code = _installed(list(entries(lock_of(use)).values()), Path(folder))
     if code:
         return code
     itself = ("install", "--quiet", "--no-compile", "--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT))
@@ -69,32 +70,56 @@ def install(use: str) -> int:
     return code
 
 
-def _run_with_progress(command: tuple[str, ...], packages: int) -> int:
+def _installed(packages: list[list[str]], folder: Path) -> int:
+    """The packages of a lock, which is complete, side by side: pip takes a processor of its own for what it unpacks."""
+    shares = min(MOST_SIDE_BY_SIDE, os.cpu_count() or 1, len(packages))
+    commands = []
+    for number in range(shares):
+        file = folder / f"{number}.lock"
+        file.write_text("\n".join(line for lines in packages[number::shares] for line in lines), "utf-8")
+        commands.append(
+            (*PIP, "install", "--no-compile", "--no-deps", "--progress-bar", "off", "--require-hashes", "-r", str(file))
+        )
+    return _run_with_progress(commands, len(packages))
+
+
+def _run_with_progress(commands: Sequence[Sequence[str]], packages: int) -> int:
     """Show a count of packages in place of pip's hundreds of lines; when it fails, show those too."""
     on_terminal = sys.stdout.isatty()
-    said: list[str] = []
-    seen = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
-        for line in _lines(process.stdout, said):
-            if (found := PACKAGE.match(line)) is not None:
-                seen += 1
-                told = f"  {min(seen, packages)} of at most {packages} packages: {found[1]}"
-                if on_terminal:
-                    print(f"\r\x1b[K{told}", end="", flush=True)
-                elif seen % max(1, packages // LINES_OF_PROGRESS) == 0:
-                    print(told, flush=True)
-            elif line.startswith("Installing collected packages"):
+    lines: SimpleQueue[tuple[int, str | None]] = SimpleQueue()
+    processes = [subprocess.Popen(one, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for one in commands]
+    for number, process in enumerate(processes):
+        threading.Thread(target=_hear, args=(process, number, lines), daemon=True).start()
+    said: list[list[str]] = [[] for _ in processes]
+    seen, heard, writing = 0, len(processes), 0
+    while heard:
+        number, line = lines.get()
+        if line is None:
+            heard -= 1
+            continue
+        said[number].append(line)
+        if (found := PACKAGE.match(line)) is not None:
+            seen += 1
+            told = f"  {min(seen, packages)} of at most {packages} packages: {found[1]}"
+            if on_terminal:
+                print(f"\r\x1b[K{told}", end="", flush=True)
+            elif seen % max(1, packages // LINES_OF_PROGRESS) == 0:
+                print(told, flush=True)
+        elif line.startswith("Installing collected packages"):
+            writing += 1
+            if writing == len(processes):
                 print(f"{chr(13) + chr(27) + '[K' if on_terminal else ''}  writing them into .venv …", flush=True)
-    if process.returncode:
-        print("\n" + "".join(said), file=sys.stderr)
-    return process.returncode
+    for process, its in zip(processes, said, strict=True):
+        if process.wait():
+            print("\n" + "".join(its), file=sys.stderr)
+    return max(process.returncode for process in processes)
 
 
-def _lines(stream: Iterator[str], said: list[str]) -> Iterator[str]:
-    for line in stream:
-        said.append(line)
-        yield line
+def _hear(process: subprocess.Popen[str], number: int, lines: SimpleQueue[tuple[int, str | None]]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put((number, line))
+    lines.put((number, None))
 
 
 if __name__ == "__main__":
