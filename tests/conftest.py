@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -21,6 +22,8 @@ from tests.support.engines import PLUGINS, Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.long_tests import is_long
 from worker import serving
+
+gc.disable()  # until all modules are there: looking for garbage takes a quarter of collecting tests
 
 # On a busy machine everything takes longer: that is no finding.
 settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -47,6 +50,14 @@ pytest_plugins = (
     "tests.support.command_bench",
     "tests.support.prompt_places",
 )
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: whoever collects garbage need not look at it again, nor so often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

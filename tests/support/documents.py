@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,7 +50,10 @@ class Block:
 
 def documents() -> list[Path]:
     """Every Markdown file that is ours."""
-    found = (path for path in ROOT.rglob("*.md") if not NOT_OURS & set(path.relative_to(ROOT).parts))
+    found: list[Path] = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in NOT_OURS]
+        found += (Path(folder, name) for name in files if name.endswith(".md"))
     return sorted(found)
 
 
