@@ -55,6 +55,9 @@ dev: $(ENGINE) ## Run the embedded stack with the Temporal UI and a worker, unti
 test: $(INSTALLED) ## Run the tests, through the real engines
 	@$(SHARED) -m "not long"
 
+compiled-tests: $(INSTALLED) ## Compile the tests and all that they import, by one process
+	@$(PYTEST) --collect-only -qq -p no:cacheprovider >/dev/null
+
 test-all: $(INSTALLED) ## Run every test, with the sweeps that `make test` leaves out (tests/long_tests.txt)
 	@$(SHARED)
 

@@ -172,3 +172,5 @@ class Workers:
             if not budgets.dead:
                 work.result()
                 return
+            if not work.cancelled():
+                work.exception()  # of a worker that was killed nobody hears it, and no other test shall be held up by its report
