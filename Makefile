@@ -17,7 +17,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytes
 SHARED := $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo engine nethack dev test test-all test-fast picture pictures test-kills soak lint format docs bench clean setup lock
+.PHONY: help demo engine nethack dev test compiled-tests test-all test-fast picture pictures test-kills soak lint format docs bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

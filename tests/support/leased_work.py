@@ -173,4 +173,4 @@ class Workers:
                 work.result()
                 return
             if not work.cancelled():
-                work.exception()  # of a worker that was killed nobody hears it, and no other test shall be held up by its report
+                work.exception()  # a killed worker tells nobody, and no other test shall be held up by its report
