@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
@@ -16,7 +17,6 @@ from workflows.model.activities.optimizer_steps import version_key
 from workflows.model.activities.stop_policies import PolicyInput
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.clock import StoodStill
-from workflows.model.run.contract import RunInput
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
 from workflows.policies import PROPOSE
@@ -143,12 +143,14 @@ class WorkflowSurroundings(OptimizerCalls):
         has_come_on = self._steps_here > 0 or self._state.executions == 1
         return has_come_on and versioning_behavior(info) is not None
 
-    def _next_input(self) -> RunInput:
+    def _next_input(self) -> dict[str, JsonValue]:
+        """A `RunInput` in JSON: of the spec what was given, so that a worker of the release before, which knows fewer keys and
+        refuses others, can read a run that uses none of the newer ones."""
         assert self._state.prepared
         request = request_in_force(self._state)
-        dataset = request.dataset.stored_as(self._state.prepared.dataset_id)
-        given = {name: getattr(request, name) for name in type(request).model_fields}
-        return RunInput.model_construct(**{**given, "dataset": dataset, "carried": carried(self._state)})
+        request = request.model_copy(update={"dataset": request.dataset.stored_as(self._state.prepared.dataset_id)})
+        given: dict[str, JsonValue] = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"carried"})
+        return {**given, "carried": carried(self._state).model_dump(mode="json", by_alias=True)}
 
     def ended(self, end: RunEnded) -> None:
         """The workflow closes the run."""

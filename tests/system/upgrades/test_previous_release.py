@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pytest
 
 from clients.embedded.stack import StackAddresses
 from clients.temporal import connect
+from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
 from tests.support.killed_runs import everything_decided
 from tests.support.previous_release import PreviousWorker, lives_with_our_schema, unpack_previous_release
 from tests.support.upgraded_runs import CALLS_OF_BASELINE, CALLS_OF_ROUND, held, on_a_database_of_its_own, upgraded_spec
@@ -83,3 +87,26 @@ async def test_open_runs_outlast_the_way_to_this_code_and_back(
     for name in ("best_configuration", "spend", "stop_reason"):
         assert [result[name] for result in results] == [result[name] for result in expected_results]
     assert 0 <= calls_begun(calls) - in_all <= 3 * len(SPECS) * IN_FLIGHT
+
+
+READS = """
+import sys
+from workflows.model.run.contract import RunInput
+RunInput.model_validate_json(sys.stdin.buffer.read())
+"""
+
+
+async def test_what_a_run_takes_along_can_be_read_by_the_release_before(previous_release: Path, engines: Engines) -> None:
+    """While both serve, the next execution of a run may begin with the older one."""
+    run_id = "taken-along"
+    await engines.run(hill_spec(execution={"max_rounds_per_execution": 1}), run_id=run_id)
+    inputs: list[bytes] = []
+    async for execution in engines.client.list_workflows(f"WorkflowId = '{run_id}'"):
+        history = await engines.client.get_workflow_handle(run_id, run_id=execution.run_id).fetch_history()
+        [payload] = history.events[0].workflow_execution_started_event_attributes.input.payloads
+        inputs.append(payload.data)
+    assert len(inputs) > 2
+    for given in inputs:
+        command = (sys.executable, "-c", READS)
+        read = subprocess.run(command, input=given, cwd=previous_release, capture_output=True, check=False)
+        assert read.returncode == 0, read.stderr.decode()
