@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -108,5 +108,6 @@ async def test_what_a_run_takes_along_can_be_read_by_the_release_before(previous
     assert len(inputs) > 2
     for given in inputs:
         command = (sys.executable, "-c", READS)
-        read = subprocess.run(command, input=given, cwd=previous_release, capture_output=True, check=False)
-        assert read.returncode == 0, read.stderr.decode()
+        read = await asyncio.create_subprocess_exec(*command, cwd=previous_release, stdin=PIPE, stderr=PIPE)
+        _, complaint = await read.communicate(given)
+        assert read.returncode == 0, complaint.decode()
