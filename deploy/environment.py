@@ -112,7 +112,7 @@ def _run_with_progress(commands: Sequence[Sequence[str]], packages: int) -> int:
     for process, its in zip(processes, said, strict=True):
         if process.wait():
             print("\n" + "".join(its), file=sys.stderr)
-    return max(process.returncode for process in processes)
+    return next((process.returncode for process in processes if process.returncode), 0)
 
 
 def _hear(process: subprocess.Popen[str], number: int, lines: SimpleQueue[tuple[int, str | None]]) -> None:
