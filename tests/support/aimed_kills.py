@@ -279,9 +279,8 @@ async def disturbed(
 Read = Callable[[Run], Awaitable[None]]
 
 
-def judged(spec_name: str, reference: Run, found: Run, concurrent: int = CONCURRENT, *, over_http: bool = False) -> None:
-    """Nothing differs, nothing more is repeated than was in flight, and what was repeated is told. A call `over_http` is
-    noted before it is sent: one that a kill kept from arriving is told, and was not made."""
+def judged(spec_name: str, reference: Run, found: Run, concurrent: int = CONCURRENT) -> None:
+    """Nothing differs, nothing more is repeated than was in flight, and what was repeated is told."""
     told = f"{spec_name}: " + ", ".join(f"{'+'.join(k.victims)} {k.extra} ({k.in_flight})" for k in found.kills)
     for name, rows in reference.decided.items():
         assert found.decided[name] == rows, f"{name} differ; {told}"
@@ -289,7 +288,4 @@ def judged(spec_name: str, reference: Run, found: Run, concurrent: int = CONCURR
     assert all(kill.extra <= concurrent for kill in found.kills), told
     assert extra == sum(kill.extra for kill in found.kills), told
     assert found.differences == [], told
-    callers = [kill for kill in found.kills if {"run", "worker"} & set(kill.victims)]
-    unsent = sum(max(0, concurrent - kill.in_flight) for kill in callers) if over_http else 0
-    [lost] = set(found.lost.values())
-    assert extra <= lost <= extra + unsent, f"{found.lost} are told, {extra} were repeated; {told}"
+    assert set(found.lost.values()) == {extra}, f"{found.lost} are told, {extra} were repeated; {told}"

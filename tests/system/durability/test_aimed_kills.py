@@ -140,7 +140,7 @@ async def test_a_kill_repeats_no_more_of_what_others_answer(
             found = await disturbed(tmp_path / "disturbed", given, victims, random, caller=caller)
     for kill in found.kills:
         print(f"KILL {design} {seed} {'+'.join(kill.victims)}: {kill.extra} repeated, {kill.in_flight} in flight")
-    judged(design, expected, found, over_http=design != "activity")
+    judged(design, expected, found)
 
 
 async def test_a_command_that_is_killed_alone_costs_no_call(tmp_path: Path) -> None:
