@@ -84,8 +84,9 @@ class Origin:
         ours, theirs = socket.socketpair()
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
         self._folder = Path(tempfile.mkdtemp(prefix="origin-"))
+        self.asked_by_fronts = str(self._folder / "socket")
         with theirs, socket.socket(socket.AF_UNIX) as fronts:
-            fronts.bind(str(self._folder / "socket"))
+            fronts.bind(self.asked_by_fronts)
             fronts.listen(64)
             self._process = subprocess.Popen(
                 [
@@ -103,8 +104,7 @@ class Origin:
     def _front(self) -> Path:
         """Write what forked commands start their processes by, with what lies beside Python where they look for it."""
         front = self._folder / "python"
-        address = str(self._folder / "socket")
-        front.write_text(FRONT.format(python=sys.executable, fronted=FRONTED, address=address), "utf-8")
+        front.write_text(FRONT.format(python=sys.executable, fronted=FRONTED, address=self.asked_by_fronts), "utf-8")
         front.chmod(0o700)
         (self._folder / "temporal").symlink_to(Path(sys.executable).parent / "temporal")
         return front
@@ -264,28 +264,42 @@ def wait_for_commands(asked: socket.socket, fronts: socket.socket) -> list[str] 
                     continue
                 is_front = key.fileobj is fronts
                 source = fronts.accept()[0] if is_front else asked
-                head, given, _, _ = socket.recv_fds(source, NUMBER.size, DESCRIPTORS)
-                if not head:
-                    if is_front:
-                        source.close()
-                        continue
-                    return None
-                text = b""
-                while len(text) < NUMBER.unpack(head)[0]:
-                    text += source.recv(NUMBER.unpack(head)[0] - len(text))
+                command, given = read_command(source)
+                if command is None:
+                    if not is_front:
+                        return None
+                    for end in given:
+                        os.close(end)
+                    source.close()
+                    continue
                 answer = source if is_front else socket.socket(fileno=given[3])
                 if not (pid := os.fork()):
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     for end in (asked, fronts, woken, wakes, answer, *running.values()):
                         end.close()
-                    return become(json.loads(text), given)
+                    return become(command, given)
                 running[pid] = answer
-                answer.sendall(NUMBER.pack(pid))
+                with contextlib.suppress(OSError):  # whoever asked may be killed: a front's process then ends, too
+                    answer.sendall(NUMBER.pack(pid))
                 if is_front:
                     selector.register(answer, selectors.EVENT_READ, pid)
                 for descriptor in given[:3]:
                     os.close(descriptor)
+
+
+def read_command(source: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Read what is asked for, with its descriptors; nothing where whoever asks is gone before all is said."""
+    given: list[int] = []
+    try:
+        head, given, _, _ = socket.recv_fds(source, NUMBER.size, DESCRIPTORS)
+        left = NUMBER.unpack(head)[0] if len(head) == NUMBER.size else 0
+        text = b""
+        while left > len(text) and (more := source.recv(left - len(text))):
+            text += more
+    except ConnectionError:
+        return None, given
+    return (json.loads(text) if text and len(text) == left else None), given
 
 
 def every_model() -> Iterator[type[BaseModel]]:
