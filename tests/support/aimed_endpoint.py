@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -18,6 +20,9 @@ from clients.embedded.stack import stack_state
 from clients.temporal import connect
 from tests.support.plugins.aimed import SECONDS
 
+STEPS_UNTIL_NOTED = 50
+"""Of the event loop, between the last byte of a request and the note of its call."""
+
 
 class Server:
     """Answers like `aimed.walks`, and notes every call in the log of the run that is on."""
@@ -25,6 +30,40 @@ class Server:
     def __init__(self) -> None:
         self.url = ""
         self.calls = Path()
+        self._runner: web.AppRunner | None = None
+        self._listening = socket.socket()
+
+    async def open(self) -> None:
+        """Listen."""
+        app = web.Application()
+        app.router.add_post("/answer", self.answer)
+        app.router.add_post("/v1/chat/completions", self.chat)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        self._listening.bind(("127.0.0.1", 0))
+        await web.SockSite(self._runner, self._listening).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def close(self) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def hear(self) -> None:
+        """Return when everything that was sent is read, and noted: what arrives together with its sender's end is not."""
+        while self._is_unread():
+            await asyncio.sleep(0)
+        for _ in range(STEPS_UNTIL_NOTED):
+            await asyncio.sleep(0)
+
+    def _is_unread(self) -> bool:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        callers = [
+            connection.transport.get_extra_info("socket")
+            for connection in self._runner.server.connections
+            if connection.transport is not None
+        ]
+        return bool(select.select([self._listening, *callers], [], [], 0)[0])
 
     async def called(self, x: int, name: str) -> float:
         self._note(f"start {x} {name}")
@@ -57,17 +96,11 @@ class Server:
 @asynccontextmanager
 async def endpoint() -> AsyncIterator[Server]:
     server = Server()
-    app = web.Application()
-    app.router.add_post("/answer", server.answer)
-    app.router.add_post("/v1/chat/completions", server.chat)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await server.open()
     try:
         yield server
     finally:
-        await runner.cleanup()
+        await server.close()
 
 
 @asynccontextmanager

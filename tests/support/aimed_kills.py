@@ -28,6 +28,8 @@ PLUGINS = ROOT / "tests" / "support" / "plugins"
 CONCURRENT = 8
 PATIENCE = 180.0
 
+Hear = Callable[[], Awaitable[None]]
+
 VICTIMS: tuple[tuple[str, ...], ...] = (
     ("run",),
     ("plugin",),
@@ -54,6 +56,8 @@ class Kill:
     """Calls in the log when the last of those who made them was gone."""
     extra: int = 0
     """Calls that it made necessary once more, also when the next kill came before they were repeated."""
+    unsent: int = 0
+    """Calls that were noted and had not arrived when their maker was gone: who goes on has to take them for made."""
 
 
 @dataclass
@@ -65,6 +69,8 @@ class Run:
     lost: dict[str, int]
     differences: list[str]
     kills: list[Kill] = field(default_factory=list)
+    unsent: int = 0
+    """Calls that were noted before they were made, and that nobody was ever asked."""
 
 
 class Calls:
@@ -111,16 +117,40 @@ class Calls:
         self._dead += self.open
 
 
+class NotedCalls:
+    """What workers noted before they called, also of shards that are over: every file of notes is linked to before it goes."""
+
+    def __init__(self, folder: Path, links: Path) -> None:
+        self._folder, self._links = folder, links
+        links.mkdir()
+
+    def link(self) -> None:
+        for path in self._folder.glob("*.*"):
+            if path.suffix[1:].isdecimal():
+                with contextlib.suppress(FileExistsError, FileNotFoundError):
+                    (self._links / path.name).hardlink_to(path)
+
+    @property
+    def begun(self) -> int:
+        """Calls that were noted, without those that were refused for nothing."""
+        self.link()
+        lines = [line for path in self._links.iterdir() for line in path.read_text().split()]
+        return sum(-1 if line.startswith("-") else 1 for line in lines)
+
+
 class Command:
     """`ratchet run` in a home of its own, killed and started again."""
 
-    def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, spec: dict[str, Any], hear: Hear | None = None) -> None:
+        """`hear` returns when every call that was sent is in the log. Calls that are not sent anywhere need none."""
         folder.mkdir(parents=True)
         self.folder, self.home, self.calls = folder, folder / "home", Calls(folder / "calls")
+        self.noted, self._hear = NotedCalls(self.home / "calls", folder / "noted"), hear
         for plugin in PLUGINS.glob("*.py"):
             shutil.copy(plugin, folder)
         (folder / "spec.json").write_text(json.dumps(spec))
         self.process: asyncio.subprocess.Process | None = None
+        self.unsent = 0
 
     async def start(self) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
@@ -173,15 +203,43 @@ class Command:
         while True:
             await until(lambda: self.has_ended or set(victims) <= set(self.pids()))
             pids = self.pids()
-            await until(lambda: self.has_ended or reached())
+            await until(lambda: self.has_ended or self._is_reached(reached))
             if self.has_ended:
                 return None
             if set(victims) <= set(pids) and all(psutil.pid_exists(pids[victim]) for victim in victims):
                 return pids
 
+    @property
+    def under_way(self) -> int:
+        """Calls that are noted and have not arrived, and whose maker lives."""
+        return self.noted.begun - self.calls.begun - self.unsent
+
+    async def stop_before_sending(self, pid: int) -> bool:
+        """Stop this process between the note of a call and its request; False when the run ended before."""
+        assert self._hear is not None
+        while not self.has_ended:
+            os.kill(pid, signal.SIGSTOP)
+            await self._hear()
+            if self.under_way:
+                return True
+            os.kill(pid, signal.SIGCONT)
+            await asyncio.sleep(0.001)
+        return False
+
+    def _is_reached(self, reached: Callable[[], bool]) -> bool:
+        self.noted.link()
+        return reached()
+
     async def kill(self, victims: tuple[str, ...], pids: dict[str, int], caller: str, random: Random) -> Kill:
         """Kill them at once. Returns when those who made calls are gone, and the command runs again."""
-        kill = Kill(victims, self.calls.open.total(), self.calls.begun)
+        unsent = 0
+        if self._hear is not None and caller in victims:  # it stands still until all that it sent has arrived
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pids[caller], signal.SIGSTOP)
+            await self._hear()
+            unsent = self.under_way
+            self.unsent += unsent
+        kill = Kill(victims, self.calls.open.total(), self.calls.begun, unsent=unsent)
         for victim in victims:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pids[victim], signal.SIGKILL)
@@ -207,9 +265,9 @@ class Command:
             kill.begun = self.calls.begun
 
     async def ended(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            assert self.process is not None
-            code = await self.process.wait()
+        await until(lambda: self._is_reached(lambda: self.has_ended))
+        assert self.process is not None
+        code = await self.process.wait()
         assert code == 0, (self.folder / "out").read_text()[-3000:]
 
     async def told(self, kills: list[Kill]) -> Run:
@@ -228,7 +286,8 @@ class Command:
                 decided = await everything_decided(stack, run_id)
             finally:
                 await database.close()
-        return Run(decided, self.calls.begun, dict(lost), differences, kills)
+        unsent = 0 if self._hear is None else self.noted.begun - self.calls.begun
+        return Run(decided, self.calls.begun, dict(lost), differences, kills, unsent)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -237,8 +296,8 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def undisturbed(folder: Path, spec: dict[str, Any]) -> Run:
-    command = Command(folder, spec)
+async def undisturbed(folder: Path, spec: dict[str, Any], hear: Hear | None = None) -> Run:
+    command = Command(folder, spec, hear)
     await command.start()
     await command.ended()
     return await command.told([])
@@ -251,9 +310,13 @@ async def disturbed(
     random: Random,
     caller: str = "plugin",
     most_open: int = CONCURRENT,
+    hear: Hear | None = None,
+    unsent: bool = False,
 ) -> Run:
-    """Killed again and again, each time with calls under way: at first more, and then as many as there may be."""
-    command = Command(folder, spec)
+    """Killed again and again, each time with calls under way: at first more, and then as many as there may be.
+
+    `unsent` has it killed when a call of the caller's is noted, and has not arrived."""
+    command = Command(folder, spec, hear)
     await command.start()
     kills: list[Kill] = []
     try:
@@ -264,7 +327,7 @@ async def disturbed(
                 return command.calls.begun >= begun and command.calls.open.total() >= least
 
             pids = await command.aim(one, reached)
-            if pids is None:
+            if pids is None or (unsent and not await command.stop_before_sending(pids[caller])):
                 break
             kills.append(await command.kill(one, pids, caller, random))
         await command.ended()
@@ -276,16 +339,20 @@ async def disturbed(
                 os.kill(pid, signal.SIGKILL)
 
 
-Read = Callable[[Run], Awaitable[None]]
-
-
 def judged(spec_name: str, reference: Run, found: Run, concurrent: int = CONCURRENT) -> None:
-    """Nothing differs, nothing more is repeated than was in flight, and what was repeated is told."""
-    told = f"{spec_name}: " + ", ".join(f"{'+'.join(k.victims)} {k.extra} ({k.in_flight})" for k in found.kills)
+    """Nothing differs, nothing more is repeated than was in flight, and what was repeated is told.
+
+    A call that a kill kept from arriving is told, too: whoever was killed cannot say any more that it had not yet been sent.
+    """
+    told = f"{spec_name}: " + ", ".join(
+        f"{'+'.join(k.victims)} {k.extra} ({k.in_flight}, {k.unsent} unsent)" for k in found.kills
+    )
     for name, rows in reference.decided.items():
         assert found.decided[name] == rows, f"{name} differ; {told}"
-    extra = found.calls - reference.calls
-    assert all(kill.extra <= concurrent for kill in found.kills), told
+    extra, unsent = found.calls - reference.calls, sum(kill.unsent for kill in found.kills)
+    assert all(kill.extra + kill.unsent <= concurrent for kill in found.kills), told
     assert extra == sum(kill.extra for kill in found.kills), told
+    assert (reference.unsent, found.unsent) == (0, unsent), f"{found.unsent} noted calls never arrived; {told}"
     assert found.differences == [], told
-    assert set(found.lost.values()) == {extra}, f"{found.lost} are told, {extra} were repeated; {told}"
+    lost = extra + unsent
+    assert set(found.lost.values()) == {lost}, f"{found.lost} are told, {extra} were repeated, {unsent} unsent; {told}"

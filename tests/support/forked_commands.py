@@ -268,9 +268,9 @@ def wait_for_commands(asked: socket.socket, fronts: socket.socket) -> list[str] 
                 if command is None:
                     if not is_front:
                         return None
-                    for end in given:
-                        os.close(end)
                     source.close()
+                    for descriptor in given:
+                        os.close(descriptor)
                     continue
                 answer = source if is_front else socket.socket(fileno=given[3])
                 if not (pid := os.fork()):

@@ -11,7 +11,9 @@ import pytest
 
 from tests.support.forked_commands import NUMBER, origin, run_forked
 
-ASKED = json.dumps({"command": ["clients.cli", "--version"], "directory": "/", "environment": {}, "own_session": False, "parent": 1})
+ASKED = json.dumps(
+    {"command": ["clients.cli", "--version"], "directory": "/", "environment": {}, "own_session": False, "parent": 1}
+)
 SAID = NUMBER.pack(len(ASKED)) + ASKED.encode()
 
 

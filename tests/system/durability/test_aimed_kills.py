@@ -132,15 +132,40 @@ async def test_a_kill_repeats_no_more_of_what_others_answer(
         given = made(server.url)
         server.calls = tmp_path / "reference" / "calls"
         async with theirs(tmp_path / "reference" / "home", server):
-            expected = await undisturbed(tmp_path / "reference", given)
+            hear = None if caller == "nobody" else server.hear
+            expected = await undisturbed(tmp_path / "reference", given, hear)
         server.calls = tmp_path / "disturbed" / "calls"
         possible = [one for one in VICTIMS if design != "chat" or "plugin" not in one]
         async with theirs(tmp_path / "disturbed" / "home", server):
             victims = random.choices(possible, k=KILLS)
-            found = await disturbed(tmp_path / "disturbed", given, victims, random, caller=caller)
+            found = await disturbed(tmp_path / "disturbed", given, victims, random, caller=caller, hear=hear)
     for kill in found.kills:
         print(f"KILL {design} {seed} {'+'.join(kill.victims)}: {kill.extra} repeated, {kill.in_flight} in flight")
     judged(design, expected, found)
+
+
+@pytest.mark.parametrize("design", ["http", "chat"])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_call_that_a_kill_kept_from_arriving_is_told(
+    seed: int, design: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody who goes on can know that it had not been sent: what is told is never less than what may have been paid."""
+    made, caller = ELSEWHERE[design]
+    monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
+    async with endpoint() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("RATCHET_HTTP_URLS", server.url)
+        given = made(server.url)
+        server.calls = tmp_path / "reference" / "calls"
+        expected = await undisturbed(tmp_path / "reference", given, server.hear)
+        server.calls = tmp_path / "disturbed" / "calls"
+        victims: list[tuple[str, ...]] = [(caller,)] * 3
+        found = await disturbed(
+            tmp_path / "disturbed", given, victims, Random(seed), caller=caller, hear=server.hear, unsent=True
+        )
+    judged(design, expected, found)
+    assert len(found.kills) == 3
+    assert all(kill.unsent for kill in found.kills)
 
 
 async def test_a_command_that_is_killed_alone_costs_no_call(tmp_path: Path) -> None:
