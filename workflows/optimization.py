@@ -93,7 +93,7 @@ class OptimizationWorkflow:
         """Check everything that can be checked. A spec that is refused leaves nothing behind."""
         self.showing.show("initialized", "checking the spec and the data")
         state = self.state
-        state.open(await prepared(state.run_id, state.request, self.evaluation_task_queue, state.started_at))
+        state.open(await prepared(state.run_id, state.request, self.evaluation_task_queue, state.time.started_at))
         self.meters.run_begun()
 
     async def _read_back(self) -> None:
@@ -165,7 +165,8 @@ class OptimizationWorkflow:
         if timed:
             await self.trials.tell_time_budget()
         noticed = "; trials in flight notice it within seconds" if adjustment.concerns_calls or timed else ""
-        spent = used_up(adjustment.budget, state.spending.counted, state.elapsed(workflow.now())) if adjustment.budget else ""
+        elapsed = state.time.elapsed(workflow.now())
+        spent = used_up(adjustment.budget, state.spending.counted, elapsed) if adjustment.budget else ""
         return UpdateAnswer(status=state.status, message=f"adjusted{noticed}" + (f"; {spent}" if spent else ""))
 
     @adjust.validator

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from workflows.model.run.contract import CarriedState
 from workflows.model.spec.request import OptimizationRequest
+from workflows.run.run_time import RunTime
 from workflows.run.spending import Spending
 from workflows.run.state import RunState
 
@@ -23,10 +24,10 @@ def carried(state: RunState) -> CarriedState:
     assert state.prepared and state.baseline and state.best
     return CarriedState(
         prepared=state.prepared,
-        started_at=state.started_at,
-        paused_for=state.paused_for,
-        unserved=state.unserved,
-        opened_in=state.opened_in,
+        started_at=state.time.started_at,
+        paused_for=state.time.paused_for,
+        unserved=state.time.unserved,
+        opened_in=state.time.opened_in,
         round=state.round,
         baseline=state.baseline,
         best=state.best,
@@ -73,8 +74,8 @@ def request_in_force(state: RunState) -> OptimizationRequest:
 def pick_up(state: RunState, saved: CarriedState) -> None:
     """Go on from what an earlier execution carried over, before anybody tells the run anything new."""
     state.prepared, state.baseline, state.best, state.last = saved.prepared, saved.baseline, saved.best, saved.last
-    state.started_at, state.paused_for, state.unserved = saved.started_at, saved.paused_for, saved.unserved
-    state.round, state.optimizer_state, state.opened_in = saved.round, saved.optimizer, saved.opened_in
+    state.time = RunTime(saved.started_at, saved.paused_for, saved.unserved, saved.opened_in)
+    state.round, state.optimizer_state = saved.round, saved.optimizer
     state.counts, state.spending = saved.counts, Spending.carried(saved)
     state.consecutive_failures, state.rounds_without_admission = saved.consecutive_failures, saved.rounds_without_admission
     state.rounds_without_proposal, state.last_failure = saved.rounds_without_proposal, saved.last_failure

@@ -103,7 +103,7 @@ class RoundLoop:
         surroundings.show("measuring the baseline")
         await surroundings.flush()
         [result] = await surroundings.measure([baseline], Purpose.BASELINE)
-        state.opened_in = state.elapsed(surroundings.now())
+        state.time.opened_in = state.time.elapsed(surroundings.now())
         facts = state.record_baseline(baseline, result)
         surroundings.record(round_record(state, [baseline], [], [facts], surroundings.now()))
         self._end(unmeasured(state, result))

@@ -57,8 +57,8 @@ class RoundOutbox:
             )
             if entry == self._written:
                 return
-            told = entry.model_copy(update={"stood_still": stood_still or self._state.stood_still})
+            told = entry.model_copy(update={"stood_still": stood_still or self._state.time.stood_still})
             clock = await workflow.execute_local_activity_method(Bookkeeping.commit_rounds, told, **LOCAL_STORE)
-            self._state.note_unserved(clock.unserved if clock else None)
+            self._state.time.note_unserved(clock.unserved if clock else None)
             self.settle(entry.records)
             self._written = entry.model_copy(update={"records": ()})

@@ -55,7 +55,7 @@ def round_record(
         spend=state.spending.spend,
         lost=state.spending.lost,
         decided_at=decided_at,
-        paused_for=state.paused_for,
+        paused_for=state.time.paused_for,
         limits=state.limits_if_adjusted,
         extra=_extra(state, candidates),
     )

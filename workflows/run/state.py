@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from ratchet._formats.canonical import normalize
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopFacts, TrialFacts, TrialHistory
 from workflows.model.run.candidates import Candidate, Rejection
-from workflows.model.run.clock import RunClock, StoodStill
 from workflows.model.run.contract import OpenRound, Pending, Prepared, Standing, TrialRow
 from workflows.model.run.decisions import Decision, FrontMember
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus
@@ -39,6 +38,7 @@ from workflows.rules.decisions.verdicts import Family, share_of_round
 from workflows.rules.proposals.parts import Extents
 from workflows.rules.proposals.validation import KnownConfigurations, candidate_name
 from workflows.run.proposals.admission import Admission, AdmissionStep
+from workflows.run.run_time import RunTime
 from workflows.run.spending import Spending
 
 NEWEST = 100
@@ -57,14 +57,7 @@ class RunState:
     def __init__(self, run_id: str, request: OptimizationRequest, started_at: datetime) -> None:
         self.run_id = run_id
         self.request = request
-        self.started_at = started_at
-        self.paused_for = timedelta(0)
-        """How long the run has stood still: paused, or served by nobody."""
-        self.unserved: timedelta | None = None
-        """For how long nobody had served it when the store was last asked."""
-        self.opened_in = timedelta(0)
-        """What it took until the baseline was measured."""
-        self.resting_since: datetime | None = None
+        self.time = RunTime(started_at)
         self.status: RunStatus = "initialized"
         self.phase = "preparing"
         several = request.optimizer.candidates_per_round > 1
@@ -403,8 +396,7 @@ class RunState:
     @property
     def end_of_time(self) -> datetime | None:
         """When the time budget is over."""
-        allowed = self.limits.budget.wall_time
-        return self.started_at + self.paused_for + allowed if allowed else None
+        return self.time.end_of(self.limits.budget.wall_time)
 
     @property
     def deadline(self) -> datetime | None:
@@ -419,48 +411,17 @@ class RunState:
         allowed, needs = self.limits.budget.wall_time, self.needs
         if not allowed or self.prepared is None or not self.prepared.confirms_in_time or not needs.opening_calls:
             return timedelta(0)
-        return min(self.opened_in * (needs.confirmation_calls / needs.opening_calls), allowed / 2)
-
-    def elapsed(self, now: datetime) -> timedelta:
-        """Time since the start during which the run was served, and not paused."""
-        return max((self.resting_since or now) - self.started_at - self.paused_for, timedelta(0))
+        return min(self.time.opened_in * (needs.confirmation_calls / needs.opening_calls), allowed / 2)
 
     def is_out_of_time(self, now: datetime) -> bool:
         """Whether the time of the search is over, by what is known."""
         allowed = self.limits.budget.wall_time
-        return bool(allowed) and self.elapsed(now) + self.time_to_confirm >= allowed
-
-    @property
-    def clock(self) -> RunClock | None:
-        """What a trial is told of the clock; None while nobody has asked the store about it."""
-        if self.unserved is None:
-            return None
-        return RunClock(unserved=self.unserved, wall_time=self.limits.budget.wall_time)
-
-    @property
-    def stood_still(self) -> StoodStill:
-        """What the store is told of the clock."""
-        return StoodStill(paused_for=self.paused_for, unserved=self.unserved, resting_since=self.resting_since)
-
-    def note_unserved(self, unserved: timedelta | None) -> None:
-        """For so long has nobody served the run in all, as the store says. While it rests the clock stands still anyway."""
-        if unserved is None:
-            return
-        known = self.unserved or timedelta(0)
-        if unserved > known and self.resting_since is None:
-            self.paused_for += unserved - known
-        self.unserved = max(unserved, known)
+        return bool(allowed) and self.time.elapsed(now) + self.time_to_confirm >= allowed
 
     def note_metered(self, result: TrialResult) -> None:
         """Its team may have been given its first budget while the run was under way: a trial that was metered tells of it."""
         if result.metered and not self.metered and self.prepared is not None:
             self.prepared = self.prepared.model_copy(update={"team_budgeted": True})
-
-    def end_rest(self, now: datetime) -> None:
-        """Count the rest. What nobody served of it counts once: until the clock goes on, nothing more is added."""
-        assert self.resting_since
-        self.paused_for += now - self.resting_since
-        self.resting_since = now
 
     def facts(self, now: datetime) -> Facts:
         """What stop rules look at."""
@@ -468,7 +429,7 @@ class RunState:
             round=self.round,
             best_score=self.best.score if self.best else None,
             improved_round=self.best.since_round if self.best else 0,
-            elapsed=self.elapsed(now),
+            elapsed=self.time.elapsed(now),
             time_to_confirm=self.time_to_confirm,
             spend=self.spending.counted,
             rounds_without_admission=self.rounds_without_admission,

@@ -96,11 +96,11 @@ class TrialRuns:
         A run of which the store was never asked is one that began before workers left marks.
         """
         state, now = self._state, workflow.now()
-        if state.clock is None or not state.is_out_of_time(now) or self._asked_at == now:
+        if state.time.unserved is None or not state.is_out_of_time(now) or self._asked_at == now:
             return
         key = ClockKey(run_id=state.run_id)
         clock = await workflow.execute_local_activity_method(Bookkeeping.read_clock, key, **LOCAL_STORE)
-        state.note_unserved(clock.unserved)
+        state.time.note_unserved(clock.unserved)
         self._asked_at = workflow.now()
 
     async def _run(self, trial: TrialInput) -> TrialResult:
@@ -126,7 +126,7 @@ class TrialRuns:
             self._outbox.settle(trial.records)
         finally:
             self._timed.pop(trial.workflow_id, None)
-        self._state.note_unserved(result.unserved)
+        self._state.time.note_unserved(result.unserved)
         self._state.note_metered(result)
         return result
 
@@ -177,7 +177,7 @@ class TrialRuns:
             min_coverage=execution.min_coverage,
             max_failed_scores=execution.max_failed_scores,
             deadline=self._deadline(purpose),
-            clock=state.clock,
+            clock=state.time.clock(state.limits.budget.wall_time),
             records=records,
             references=references_of(state) if purpose is Purpose.CANDIDATE else (),
             seed=state.request.seed,

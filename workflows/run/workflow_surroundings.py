@@ -118,13 +118,13 @@ class WorkflowSurroundings(OptimizerCalls):
         since = workflow.now()
         asked = "; the first look at the baseline's answers found something" if state.waits_after_first_look else ""
         self._showing.show("paused", f"paused{asked}")
-        await self._outbox.flush(state.stood_still.model_copy(update={"resting_since": since}))
-        state.resting_since = since
+        await self._outbox.flush(state.time.stood_still.model_copy(update={"resting_since": since}))
+        state.time.resting_since = since
         await workflow.wait_condition(lambda: not state.paused or state.stop_requested is not None)
-        state.end_rest(workflow.now())
+        state.time.end_rest(workflow.now())
         self._showing.show("running", "going on")
-        await self._outbox.flush(StoodStill(paused_for=state.paused_for))
-        state.resting_since = None
+        await self._outbox.flush(StoodStill(paused_for=state.time.paused_for))
+        state.time.resting_since = None
         return True
 
     async def continue_as_new(self) -> None:

@@ -213,24 +213,24 @@ def test_a_round_record_carries_the_rejections_but_the_book_keeps_them_once() ->
 
 def test_time_spent_paused_does_not_count() -> None:
     run = state(budget={"wall_time": "1h"})
-    run.paused_for = timedelta(minutes=10)
-    assert run.elapsed(NOW + timedelta(minutes=30)) == timedelta(minutes=20)
+    run.time.paused_for = timedelta(minutes=10)
+    assert run.time.elapsed(NOW + timedelta(minutes=30)) == timedelta(minutes=20)
     assert run.deadline == NOW + timedelta(minutes=70)
     assert state().deadline is None
-    assert run.elapsed(NOW) == timedelta(0)
+    assert run.time.elapsed(NOW) == timedelta(0)
 
 
 def test_the_search_leaves_the_confirmation_the_time_that_it_will_take() -> None:
     run = state(samples=60, budget={"wall_time": "1h"})
     assert run.prepared
-    run.opened_in = timedelta(minutes=6)
+    run.time.opened_in = timedelta(minutes=6)
     run.prepared = run.prepared.model_copy(update={"test_samples": 40, "confirms_in_time": True})
     assert run.time_to_confirm == timedelta(minutes=8), "2 x 40 calls, where 60 took six minutes"
     assert (run.deadline, run.end_of_time) == (NOW + timedelta(minutes=52), NOW + timedelta(minutes=60))
     assert not run.is_out_of_time(NOW + timedelta(minutes=51)) and run.is_out_of_time(NOW + timedelta(minutes=52))
     assert decide(run.limits, run.facts(NOW + timedelta(minutes=52))).reason is StopReason.TIME_BUDGET
     assert not decide(run.limits, run.facts(NOW + timedelta(minutes=51))).should_stop
-    run.opened_in = timedelta(minutes=50)
+    run.time.opened_in = timedelta(minutes=50)
     assert run.time_to_confirm == timedelta(minutes=30), "but never more than half"
     run.prepared = run.prepared.model_copy(update={"test_samples": 0})
     assert run.deadline == run.end_of_time
@@ -238,20 +238,20 @@ def test_the_search_leaves_the_confirmation_the_time_that_it_will_take() -> None
 
 def test_time_that_nobody_serves_does_not_count_and_counts_once_within_a_pause() -> None:
     run = state(budget={"wall_time": "1h"})
-    assert run.clock is None  # nothing was asked, and nothing will be
-    run.note_unserved(None)
-    run.note_unserved(timedelta(hours=8))
-    assert run.elapsed(NOW + timedelta(hours=8, minutes=20)) == timedelta(minutes=20)
+    assert run.time.unserved is None  # nothing was asked, and nothing will be
+    run.time.note_unserved(None)
+    run.time.note_unserved(timedelta(hours=8))
+    assert run.time.elapsed(NOW + timedelta(hours=8, minutes=20)) == timedelta(minutes=20)
     assert run.deadline == NOW + timedelta(hours=9)
-    run.note_unserved(timedelta(hours=7))  # a trial that was told earlier ends later
+    run.time.note_unserved(timedelta(hours=7))  # a trial that was told earlier ends later
     assert run.deadline == NOW + timedelta(hours=9)
-    run.resting_since = NOW + timedelta(hours=8, minutes=30)
-    run.note_unserved(timedelta(hours=10))
-    assert run.elapsed(NOW + timedelta(hours=99)) == timedelta(minutes=30)
-    run.end_rest(NOW + timedelta(hours=12))
-    run.note_unserved(timedelta(hours=11))
-    run.resting_since = None
-    assert run.elapsed(NOW + timedelta(hours=12, minutes=10)) == timedelta(minutes=40)
+    run.time.resting_since = NOW + timedelta(hours=8, minutes=30)
+    run.time.note_unserved(timedelta(hours=10))
+    assert run.time.elapsed(NOW + timedelta(hours=99)) == timedelta(minutes=30)
+    run.time.end_rest(NOW + timedelta(hours=12))
+    run.time.note_unserved(timedelta(hours=11))
+    run.time.resting_since = None
+    assert run.time.elapsed(NOW + timedelta(hours=12, minutes=10)) == timedelta(minutes=40)
     assert not run.is_out_of_time(NOW + timedelta(hours=12, minutes=29))
     assert run.is_out_of_time(NOW + timedelta(hours=12, minutes=30))
 
@@ -310,10 +310,11 @@ def test_a_book_that_was_handed_over_decides_like_the_one_that_was_not(
     assert other.executions == run.executions + 1
     assert _round(other, after) == _round(run, after)
     assert decide(other.limits, other.facts(NOW)) == decide(run.limits, run.facts(NOW))
-    kept = "round baseline best last optimizer_state counts consecutive_failures rounds_without_admission history started_at"
-    for name in f"{kept} paused_for recent_trials recent_rounds recent_rejections limits concurrent_trials".split():
+    kept = "round baseline best last optimizer_state counts consecutive_failures rounds_without_admission history"
+    for name in f"{kept} recent_trials recent_rounds recent_rejections limits concurrent_trials".split():
         if name != "last" or after:
             assert name and (getattr(other, name) == getattr(run, name) or (name == "last" and other.last is None)), name
+    assert vars(other.time) == vars(run.time)
     assert other.spending.spend == run.spending.spend
     assert other.context() == run.context()
     assert other.known() == run.known()

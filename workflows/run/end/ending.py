@@ -69,7 +69,7 @@ def scoring_broke(results: Sequence[TrialResult]) -> RunEnded | None:
 
 def ending_of(state: RunState, end: RunEnded, now: datetime) -> Ending:
     """Who ended the run, and what that was decided on."""
-    return Ending(by=end.by, decided_at=now, paused_for=state.paused_for, limits=state.limits_if_adjusted)
+    return Ending(by=end.by, decided_at=now, paused_for=state.time.paused_for, limits=state.limits_if_adjusted)
 
 
 def to_confirm(state: RunState) -> list[Candidate]:
@@ -166,7 +166,7 @@ def result_of(state: RunState, end: RunEnded, confirmation: Confirmation | None,
         lost=state.spending.lost,
         reused=state.spending.reused,
         evaluation_suite_id=state.prepared.evaluation_suite_id if state.prepared else None,
-        started_at=state.started_at,
+        started_at=state.time.started_at,
         finished_at=now,
         history=f"ratchet report {state.run_id}",
     )
