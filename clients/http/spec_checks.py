@@ -161,6 +161,16 @@ async def check_written(backend: Backend, written: WrittenSpec, team: str) -> Ch
         raise Refused(422, "the spec took too long to check; make it smaller", "text") from None
 
 
+async def checked_request(backend: Backend, written: WrittenSpec, team: str) -> OptimizationRequest:
+    """What is to be started of a spec; what is wrong with it is refused, with its line."""
+    found = await check_written(backend, written, team)
+    for finding in found.findings:
+        if finding.severity == "error":
+            where = "" if finding.line is None else f"line {finding.line}: "
+            raise Refused(422, f"{where}{finding.message}", finding.field or "text")
+    return await asyncio.to_thread(OptimizationRequest.model_validate, found.spec)
+
+
 async def _checked(backend: Backend, written: WrittenSpec, team: str) -> CheckedSpec:
     if len(written.text) > LARGEST_SPEC:
         told = f"is {len(written.text):,} characters long, a spec at most {LARGEST_SPEC:,}; put samples into a stored dataset"

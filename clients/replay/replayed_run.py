@@ -221,7 +221,7 @@ class ReplayedRun(Surroundings):
     def _in_the_time_of(self, stored: RoundRecord) -> None:
         """Take over when a round was decided, and what people had changed by then."""
         self._now = stored.decided_at
-        self._state.paused_for = stored.paused_for
+        self._state.time.paused_for = stored.paused_for
         self._in_force(stored.limits)
 
     def _in_force(self, limits: LimitsInForce | None) -> None:
@@ -319,7 +319,7 @@ class ReplayedRun(Surroundings):
             state.spending.lost, state.spending.reused = stored.lost, stored.reused
             state.counts = _interrupted(state.counts, stored.counts)
         if stored.ending is not None:
-            state.paused_for = stored.ending.paused_for
+            state.time.paused_for = stored.ending.paused_for
             self._in_force(stored.ending.limits)
 
     def _end_again(self, stored: OptimizationResult) -> RunEnded:

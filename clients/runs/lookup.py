@@ -133,6 +133,12 @@ async def memo_of(run: KnownRun) -> dict[str, Any]:
     return dict(noted) if isinstance(noted, dict) else {}
 
 
+def noted_as_written(text: str | None) -> dict[str, Any]:
+    """What a memo says of a spec, comments and all, for people to read: Temporal keeps it as long as it keeps the run."""
+    fits = text is not None and len(text.encode()) <= LONGEST_WRITTEN
+    return {"written": text} if fits else {}
+
+
 async def spec_as_written(run: KnownRun) -> str | None:
     """The spec that a run was started with, as its author wrote it, where Temporal still knows that."""
     written = (await memo_of(run)).get("written")

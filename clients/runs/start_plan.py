@@ -19,7 +19,7 @@ from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.context import CommandError, Context
 from clients.runs.answered_run import Answered, NotRescored
 from clients.runs.identity import by_dataset_id, plugin_task_queue, run_id_of
-from clients.runs.lookup import LONGEST_WRITTEN
+from clients.runs.lookup import noted_as_written
 from clients.runs.retried_run import Retried
 from clients.runs.service.run_code import RunCode
 from clients.runs.service.servers import Servers, once_back, task_queue
@@ -81,7 +81,7 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
     if request.dataset.ref is None and (request.dataset.items is None or request.dataset.is_read_from_files):
         request = by_dataset_id(request, dataset_id)
     uses = plugin_uses(request)
-    memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node(), **_as_written(checked)}
+    memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node(), **noted_as_written(checked.text)}
     if not uses or request.execution.evaluation_task_queue is not None:
         return StartPlan(request, run_id, None, memo, team, checked.files)
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
@@ -95,12 +95,6 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
         spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
     )
     return StartPlan(request, run_id, code, memo | {"plugins": True}, team, checked.files)
-
-
-def _as_written(checked: Checked) -> dict[str, Any]:
-    """The spec with its comments, for people to read: Temporal keeps it as long as it keeps the run."""
-    fits = checked.text is not None and len(checked.text.encode()) <= LONGEST_WRITTEN
-    return {"written": checked.text} if fits else {}
 
 
 def served_on(request: OptimizationRequest, queue: str) -> Execution:

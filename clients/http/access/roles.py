@@ -99,6 +99,7 @@ _READ = (
 )
 _STEER = {
     ("POST", RUNS): "start",
+    ("POST", f"{SPEC}/start"): "start",
     ("DELETE", RUN): "delete",
     ("POST", f"{RUN}/experiments"): "announce",
     ("POST", f"{RUN}/proposals"): "propose",

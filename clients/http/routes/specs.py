@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Response
 from starlette.responses import Response as Answer
 from temporalio.service import RPCError
 
+from clients.http.access.audited_requests import Noted
 from clients.http.access.callers import CalledBy
 from clients.http.access.roles import SPEC
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import responses
 from clients.http.missing_run import why_unknown
-from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written
+from clients.http.routes.runs.start import refuse_own_release, start_for
+from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written, checked_request
 from clients.runs.identity import is_plugin_queue
 from clients.runs.lookup import known_run, spec_as_written
 from clients.templates.spec_templates import TEMPLATES, whole_spec
+from clients.wire import Started
 from ratchet._formats.yaml_text import yaml_text
 from ratchet._frozen import Payload
 from workflows.model.spec.request import OptimizationRequest, spec_schema
@@ -75,6 +78,30 @@ async def check(written: WrittenSpec, backend: Served, caller: CalledBy) -> Chec
     `question`. What this server may not read, only the workers, is named in `unseen`.
     """
     return await check_written(backend, written, caller.team)
+
+
+@router.post(
+    "/start", operation_id="startWrittenSpec", status_code=201, responses=responses(409, 413) | {200: {"model": Started}}
+)
+async def start_written(
+    written: WrittenSpec,
+    backend: Served,
+    caller: CalledBy,
+    noted: Noted,
+    response: Response,
+    new: Annotated[
+        bool, Query(description="Start another run although this spec runs, or ran before; it is paid for again.")
+    ] = False,
+) -> Started:
+    """Start a run of a spec as somebody writes it. It is checked first, and kept with its comments beside the run.
+
+    Otherwise it is what starting the spec itself is: the same spec is the same run, named with 200, and not paid again.
+    """
+    request = await checked_request(backend, written, caller.team)
+    refuse_own_release(request, caller)
+    started = await start_for(backend, request, response, caller.team, new=new, written=written.text)
+    noted.run_id = started.optimization_id
+    return started
 
 
 @of_runs.get("/{optimization_id}/spec", operation_id="getSpec", responses=responses(404, 409))

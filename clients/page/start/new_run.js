@@ -145,7 +145,7 @@ export function mount(element, { api, navigate, announce, options }) {
         ...(found.findings.length ? [`${found.findings.length === 1 ? "One thing" : `${found.findings.length} things`} to know: ${found.findings[0].message}`] : []),
       ],
       confirm: again ? "Pay and run again" : found.question ? "Start, and pay for it" : "Start",
-      act: () => api.post(`/optimizations${again ? "?new=true" : ""}`, found.spec),
+      act: () => api.post(`/spec/start${again ? "?new=true" : ""}`, { text: checkedText }),
     });
     if (!started || closed) return;
     try {

@@ -44,6 +44,35 @@ async def test_a_spec_is_shown_as_its_author_wrote_it(
     assert "why" not in shown["text"] and yaml.safe_load(shown["text"])["name"] == name
 
 
+async def test_a_spec_is_started_as_it_is_written(http: httpx.AsyncClient, engines: Engines) -> None:
+    spec = hill_spec(name="written", dataset={"items": [{"input": 1}], "splits": "none"}, stop={"max_rounds": 1})
+    text = f"# why 4?\n{yaml.safe_dump(spec, sort_keys=False)}"
+    checked = (await http.post("/spec/check", json={"text": text})).json()
+    started = await http.post("/spec/start", json={"text": text})
+    run_id = checked["run_id"]
+    assert (started.status_code, started.json()["optimization_id"], started.json()["created"]) == (201, run_id, True)
+    await engines.client.get_workflow_handle(run_id).result()
+    assert (await http.get(f"/optimizations/{run_id}/spec")).json()["written"] == text
+    again = await http.post("/spec/start", json={"text": text})
+    assert (again.status_code, again.json()) == (200, {**started.json(), "created": False, "status": "completed"})
+    by_itself = await http.post("/optimizations", json=spec)
+    assert (by_itself.status_code, by_itself.json()["optimization_id"]) == (200, run_id), "comments make no other run"
+    anew = (await http.post("/spec/start?new=true", json={"text": text})).json()
+    assert (anew["optimization_id"], anew["created"]) == (f"{run_id}-2", True)
+    await engines.client.get_workflow_handle(f"{run_id}-2").result()
+
+
+async def test_what_is_wrong_with_a_written_spec_is_refused_with_its_line(http: httpx.AsyncClient) -> None:
+    before = (await http.get("/optimizations")).json()["total"]
+    text = yaml.safe_dump(hill_spec(name="wrong", stop={"max_rounds": -1}), sort_keys=False)
+    line = 1 + next(number for number, one in enumerate(text.split("\n")) if "max_rounds" in one)
+    refused = await http.post("/spec/start", json={"text": text})
+    assert refused.status_code == 422
+    problem = refused.json()["error"]
+    assert problem["field"] == "stop.max_rounds" and problem["message"].startswith(f"line {line}: stop.max_rounds: ")
+    assert (await http.get("/optimizations")).json()["total"] == before
+
+
 @pytest.mark.parametrize(
     ("encoding", "data", "written"),
     [

@@ -97,6 +97,8 @@ async def test_a_spec_is_pasted_mended_priced_started_and_watched(
     run_id = page.url.rpartition("/")[2]
     run = await until(http, run_id, "completed")
     assert run["dataset_count"] == 10
+    written = (await http.get(f"/optimizations/{run_id}/spec")).json()["written"]
+    assert HOSTILE in written and 'name: "numbers@1"' in written
 
     # Again, with what was changed; the same spec is not paid twice without a word, and what failed is retried alone.
     await page.get_by_role("link", name="Again, with…").click()

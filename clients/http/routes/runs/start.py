@@ -25,7 +25,7 @@ from clients.http.missing_run import execution_of, why_unknown
 from clients.http.spec_contents import SpecContents
 from clients.runs.answered_run import NotRescored, answered_run
 from clients.runs.identity import further_ids, run_id_of
-from clients.runs.lookup import WORKFLOW
+from clients.runs.lookup import WORKFLOW, noted_as_written
 from clients.settings import operator_settings
 from clients.wire import Started
 from ratchet._formats.canonical import NotCanonical
@@ -69,10 +69,17 @@ async def start(
 
 
 async def start_for(
-    backend: Backend, request: OptimizationRequest, response: Response, team: str, *, new: bool = False
+    backend: Backend,
+    request: OptimizationRequest,
+    response: Response,
+    team: str,
+    *,
+    new: bool = False,
+    written: str | None = None,
 ) -> Started:
-    """Start a team's run of a spec, or name the one that there is."""
-    return await _started_once(backend, await read_contents(backend, request, team), response, team, new=new)
+    """Start a team's run of a spec, or name the one that there is. `written` is the spec as its author wrote it."""
+    found = await read_contents(backend, request, team)
+    return await _started_once(backend, found, response, team, new=new, written=written)
 
 
 @router.post(
@@ -123,7 +130,9 @@ async def read_contents(backend: Backend, request: OptimizationRequest, team: st
     return found
 
 
-async def _started_once(backend: Backend, found: SpecContents, response: Response, team: str, *, new: bool) -> Started:
+async def _started_once(
+    backend: Backend, found: SpecContents, response: Response, team: str, *, new: bool, written: str | None = None
+) -> Started:
     """Start the run of a spec, or name the one that there is."""
     try:
         parts = found.known, found.dataset_id, found.fingerprints, found.sources
@@ -138,7 +147,7 @@ async def _started_once(backend: Backend, found: SpecContents, response: Respons
         row = await backend.reader.runs.progress(run_id)
         is_open = execution is not None and execution.status == WorkflowExecutionStatus.RUNNING
         known = is_open or row is not None
-        if not known and await started_as(backend, found.asked, run_id, team, found.files):
+        if not known and await started_as(backend, found.asked, run_id, team, found.files, written):
             backend.open_runs.add(run_id)
             return Started(optimization_id=run_id, status="initialized", created=True, unseen=unseen)
         if not new:
@@ -160,7 +169,12 @@ async def refuse_problems(request: OptimizationRequest) -> None:
 
 
 async def started_as(
-    backend: Backend, request: OptimizationRequest, run_id: str, team: str, files: FactorFiles | None = None
+    backend: Backend,
+    request: OptimizationRequest,
+    run_id: str,
+    team: str,
+    files: FactorFiles | None = None,
+    written: str | None = None,
 ) -> bool:
     """Start a run under an id that nobody has; False when somebody else was faster."""
     if not await Teams(backend.database).claim_run(run_id, team):
@@ -179,6 +193,7 @@ async def started_as(
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             priority=share_of(run_id, request.execution.priority),
             static_summary=f"optimize {request.name}",
+            memo={"ratchet": memo} if (memo := noted_as_written(written)) else None,
         )
     except WorkflowAlreadyStartedError:
         return False
