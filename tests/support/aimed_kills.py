@@ -218,12 +218,13 @@ class Command:
         """Stop this process between the note of a call and its request; False when the run ended before."""
         assert self._hear is not None
         while not self.has_ended:
-            os.kill(pid, signal.SIGSTOP)
-            await self._hear()
+            await asyncio.sleep(0)
             if self.under_way:
-                return True
-            os.kill(pid, signal.SIGCONT)
-            await asyncio.sleep(0.001)
+                os.kill(pid, signal.SIGSTOP)
+                await self._hear()
+                if self.under_way:
+                    return True
+                os.kill(pid, signal.SIGCONT)
         return False
 
     def _is_reached(self, reached: Callable[[], bool]) -> bool:
