@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from clients.embedded.stack import StackAddresses
-from tests.support.worker_processes import calls_begun, until
+from tests.support.worker_processes import until
 
 SAMPLES, CANDIDATES = 20, 2
 CALLS_OF_BASELINE = SAMPLES
@@ -49,15 +51,26 @@ async def on_a_database_of_its_own(stack: StackAddresses, name: str) -> StackAdd
 
 
 @asynccontextmanager
-async def held(calls: Path, begun: int) -> AsyncIterator[None]:
-    """Once so many calls have begun, none ends for as long as the block lasts: the runs stand still within a trial."""
-    await until(lambda: calls_begun(calls) >= begun)
-    mark = Path(f"{calls}.held")
-    mark.touch()
+async def held(calls: Path, begun: int, *names: str) -> AsyncIterator[None]:
+    """Once so many calls of a run have begun, none ends for as long as the block lasts: the runs stand still within a trial.
+
+    Each stands still by itself, so that none is far ahead of the others."""
+    marks = [Path(f"{calls}.held.{name}") for name in names]
+
+    async def hold(name: str, mark: Path) -> None:
+        await until(lambda: _calls_of(name, calls) >= begun)
+        mark.touch()
+
+    await asyncio.gather(*(hold(name, mark) for name, mark in zip(names, marks, strict=True)))
     try:
         yield
     finally:
-        mark.unlink()
+        for mark in marks:
+            mark.unlink()
+
+
+def _calls_of(name: str, calls: Path) -> int:
+    return len(re.findall(rf"^start \S+ {re.escape(name)}\d", calls.read_text(), re.MULTILINE)) if calls.exists() else 0
 
 
 @dataclass(frozen=True)

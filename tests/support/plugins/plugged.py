@@ -89,10 +89,10 @@ async def logged_hill(configuration: Mapping[str, Any], sample: Sample, context:
 
 
 async def held_hill(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
-    """Like `logged_hill`; a call that begins while somebody holds calls back waits until they are let go."""
+    """Like `logged_hill`; a call that begins while somebody holds calls of its run back waits until they are let go."""
     line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"
     note(f"start {line}")
-    held = Path(f"{os.environ['RATCHET_TEST_CALLS']}.held")
+    held = Path(f"{os.environ['RATCHET_TEST_CALLS']}.held.{sample.id.rstrip('0123456789')}")
     await asyncio.sleep(0.03)
     while held.exists():
         await asyncio.sleep(0.02)

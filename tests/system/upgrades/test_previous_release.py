@@ -23,12 +23,13 @@ from tests.support.worker_processes import WorkerProcess, calls_begun, until
 pytestmark = pytest.mark.timeout(300)
 
 ROUNDS, IN_FLIGHT = 4, 4
+NAMES = ("short", "long")
 SPECS = {
     "upgraded-short": upgraded_spec("short", ROUNDS, seed=5),
     # This one is in its second execution, and its third, when workers change.
     "upgraded-long": upgraded_spec("long", ROUNDS, seed=6, max_rounds_per_execution=1),
 }
-BY_ROUND = len(SPECS) * CALLS_OF_ROUND
+MIDDLES = range(CALLS_OF_BASELINE + CALLS_OF_ROUND // 4, CALLS_OF_BASELINE + ROUNDS * CALLS_OF_ROUND, CALLS_OF_ROUND)
 QUEUE = "upgrades"
 
 
@@ -60,21 +61,20 @@ async def test_open_runs_outlast_the_way_to_this_code_and_back(
     place, calls = await on_a_database_of_its_own(unserved_stack, "upgraded"), tmp_path / "calls"
     before, after = PreviousWorker(previous_release, place, calls, told), WorkerProcess(place, calls, told=told)
     ends = await begin()
-    middles = range(len(SPECS) * CALLS_OF_BASELINE + BY_ROUND // 4, in_all, BY_ROUND)
     async with AsyncExitStack() as exits:
         for worker in (before, after):
             exits.push_async_callback(worker.kill)
         await before.start()
-        async with held(calls, middles[0]):
+        async with held(calls, MIDDLES[0], *NAMES):
             await after.start()  # it migrates, and both serve for a while
             await until(lambda: after.serves)
-        async with held(calls, middles[1]):
+        async with held(calls, MIDDLES[1], *NAMES):
             await before.kill(signal.SIGTERM)
         if lives_with_our_schema(previous_release):
-            async with held(calls, middles[2]):
+            async with held(calls, MIDDLES[2], *NAMES):
                 await before.start()
                 await after.kill(signal.SIGTERM)
-            async with held(calls, middles[3]):
+            async with held(calls, MIDDLES[3], *NAMES):
                 await after.start()
                 await before.kill(signal.SIGTERM)
         assert not any(end.done() for end in ends), "nothing was left to be upgraded"

@@ -60,11 +60,11 @@ async def test_a_run_moves_between_rounds_and_back_and_decides_as_if_nothing_had
             pid[version.build_id] = worker.pid
         await route_to(client, ONE)
         handle = await client.start_workflow("OptimizationWorkflow", given, id=RUN_ID, task_queue="versions")
-        async with held(calls, CALLS_OF_BASELINE + MIDDLE):
+        async with held(calls, CALLS_OF_BASELINE + MIDDLE, "moved"):
             await route_to(client, TWO)
             while (seen := await served_queue(client, "versions")).current != TWO:
                 await asyncio.sleep(0.1)  # each task queue is told of it
-        async with held(calls, CALLS_OF_BASELINE + 2 * CALLS_OF_ROUND + MIDDLE):
+        async with held(calls, CALLS_OF_BASELINE + 2 * CALLS_OF_ROUND + MIDDLE, "moved"):
             await route_to(client, ONE)
             while (await served_queue(client, "versions")).current != ONE:
                 await asyncio.sleep(0.1)
