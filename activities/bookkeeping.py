@@ -10,7 +10,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError, SourceAway
-from activities.datasets.run_dataset import clusters_in, dataset_of, given_splits_in, strata_of
+from activities.datasets.run_dataset import clusters_in, dataset_of, given_splits_in, lacking_samples, strata_of
 from activities.endpoints.endpoint_policy import NotListed, OperatorLists
 from activities.preparing.default_prices import DefaultPrices, default_prices
 from activities.preparing.evaluation_plan import plan_evaluation
@@ -196,6 +196,7 @@ class StoreBookkeeping(Bookkeeping):
             problems += spec.optimizer.sample_problems(spec, plan.counting)
             problems += automatic_without_test(spec, plan.test_samples)
             problems += [*await self._unknown_must_pass(spec, dataset.dataset_id)]
+            problems += await lacking_samples(self._datasets, dataset.dataset_id, spec)
             problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:
                 raise invalid_request(problems)

@@ -16,6 +16,7 @@ from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset, Splits
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.scoring.clusters import Clusters, clusters_of, group_of_tags, is_of_tags, known_group
+from workflows.rules.spec.sample_needs import SampleNeeds
 
 
 async def dataset_of(
@@ -43,6 +44,24 @@ async def dataset_of(
         where = f"dataset.id: {given.id}" if given.id is not None else f"dataset.name: {given.name!r}"
         raise DatasetError(f"{where} is not in the store; ingest it first with `ratchet datasets add FILE`")
     return Ingested(dataset_id, count)
+
+
+async def lacking_samples(datasets: Datasets, dataset_id: str, spec: OptimizationRequest) -> list[str]:
+    """The first sample that the target cannot be asked about, and the first one that no scorer could score. A run that takes
+    over the answers of another has been through this."""
+    needs = SampleNeeds(spec)
+    if not needs.has_any or spec.retry_of is not None or spec.optimizer.answers_of is not None:
+        return []
+    lacking = unusable = None
+    async for sample in datasets.each(dataset_id):
+        where = f"{spec.dataset.given_at}: sample {sample.item_id!r}"
+        if lacking is None and (problem := needs.lacking(sample.input)) is not None:
+            lacking = f"{where}: {problem}"
+        if unusable is None and (problem := needs.unusable(sample.expected)) is not None:
+            unusable = f"{where}: expected: {problem}"
+        if lacking is not None and unusable is not None:
+            break
+    return [problem for problem in (lacking, unusable) if problem is not None]
 
 
 async def strata_of(datasets: Datasets, dataset_id: str, splits: Splits | None) -> list[str] | None:

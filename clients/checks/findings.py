@@ -27,7 +27,6 @@ from clients.checks.surroundings import BesideSpec, Surroundings, source_beside
 from clients.settings import dataset_settings, operator_settings
 from ratchet._files import references_in
 from ratchet._text.explanation import explain
-from ratchet._text.placeholders import placeholders
 from store.write.datasets import SampleRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName, Splits
 from workflows.model.spec.extensions.named_plugins import is_of_program
@@ -38,8 +37,8 @@ from workflows.rules.releases.target import automatic_without_test
 from workflows.rules.scoring.slices import stratum
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.default_splits import is_nothing_held_back, splits_of, told_of_confirmation
-from workflows.rules.spec.expectations import unusable_expectations
 from workflows.rules.spec.judgement_check import unknown_must_pass
+from workflows.rules.spec.sample_needs import SampleNeeds
 
 
 @dataclass(frozen=True)
@@ -270,15 +269,12 @@ class _MissingInputs:
 
     def __init__(self, request: OptimizationRequest) -> None:
         self.findings: list[str] = []
-        texts = [placed.text for placed in request.target.placed_texts()]
-        if texts:
-            texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
-        self._wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})
+        self._needs = SampleNeeds(request)
 
     def look(self, where: str, item: Item, _row: SampleRow) -> None:
-        missing = next((name for name in self._wanted if not _has(item, name)), None)
-        if missing is not None and not self.findings:
-            self.findings.append(in_the_spec(f"{where}: input has no {missing!r}, which the target needs", "dataset.path"))
+        problem = None if self.findings else self._needs.lacking(item.input)
+        if problem is not None:
+            self.findings.append(in_the_spec(f"{where}: {problem}", "dataset.path"))
 
 
 class _Expectations:
@@ -286,11 +282,11 @@ class _Expectations:
 
     def __init__(self, request: OptimizationRequest) -> None:
         self.findings: list[str] = []
-        self._scorers = request.scorers
+        self._needs = SampleNeeds(request)
         self._field = request.dataset.given_at
 
     def look(self, where: str, item: Item, _row: SampleRow) -> None:
-        problem = next(unusable_expectations(self._scorers, item.expected), None) if not self.findings else None
+        problem = None if self.findings else self._needs.unusable(item.expected)
         if problem is not None:
             colon = "." if self._field == "dataset.items" else ": "
             self.findings.append(in_the_spec(f"{where}{colon}expected: {problem}", self._field))
@@ -313,10 +309,6 @@ class _TakenFiles:
         if wrong is not None:
             told = f"a file is {wrong.media_type}, which the target cannot be sent; give {', '.join(self._taken)}"
             self.findings.append(in_the_spec(f"{where}: {told}", self._field))
-
-
-def _has(item: Item, name: str) -> bool:
-    return isinstance(item.input, dict) and name.split(".")[0] in item.input
 
 
 def with_size(checked: Checked, dataset_id: str, count: int, given: Mapping[SplitName, int]) -> Checked:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar
 from pydantic import ConfigDict
 
 from activities.datasets import Source
+from activities.datasets.run_dataset import lacking_samples
 from activities.preparing.factor_files import WithFactorFiles
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from activities.preparing.request_check import Busy, TakesTooLong, checked_apart
@@ -207,6 +208,9 @@ async def _with_plan(backend: Backend, file: SpecFile, checked: Checked, unseen:
         datasets = Datasets(backend.database)
         count, given = await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id)
         checked = with_size(checked, dataset_id, count, given)
+        lacking = await lacking_samples(datasets, dataset_id, known)
+        if lacking:
+            return _told([*checked.findings, *(Finding(problem, file.line_of(problem)) for problem in lacking)])
     run_id = ran_before = None
     if dataset_id is not None:
         try:

@@ -7,7 +7,8 @@ from clients.prompts.stores import reach_prompts, user
 from clients.reports.compressions import compression_text
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import reach_run
-from clients.runs.release_calls import refuse_unproven
+from clients.runs.release_calls import refused_winners
+from clients.runs.winner_release import refuse_unproven
 from ratchet.prompts import Change, OverrideStore, PromptTemplate, StaleBase, apply_modifications, prompt_part
 from ratchet.prompts.template import SECTION
 from workflows.model.run.compression_report import Compression
@@ -56,7 +57,8 @@ def _compressed(request: OptimizationRequest, result: OptimizationResult) -> tup
         raise CommandError(f"{run_id} compressed nothing; `ratchet release {run_id}` ships what other runs found")
     if template is None:
         raise CommandError(f"the spec of {run_id} has no prompt; `ratchet release {run_id} --prompt NAMESPACE/KEY` makes one")
-    refuse_unproven(request, result, force=False)
+    with refused_winners(run_id):
+        refuse_unproven(request, result, force=False)
     sections = {SECTION + each.section_path for each in compression.modifications}
     changes = result.unproven.changes if result.unproven else result.changes
     others = [name for name in changes if name not in sections]

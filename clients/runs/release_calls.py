@@ -21,13 +21,11 @@ from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import reach_run
 from clients.runs.service.servers import Servers, has_data, reach_servers, task_queue
 from clients.runs.updates import answered, refusals
+from clients.runs.winner_release import NotReleased, PromptMissing, ShownWorse, WinnerOptions, winner_release
 from ratchet._text.explanation import explain
-from workflows.model.run.run_result import OptimizationResult
 from workflows.model.spec.release import ReleaseKind, ReleaseRequest, ReleaseState, Ruling
 from workflows.model.spec.request import OptimizationRequest
-from workflows.rules.decisions.sentences import NOTHING_HOLDS
-from workflows.rules.releases.release_gate import evidence_of, regression, unconfirmed
-from workflows.rules.releases.target import released_prompt
+from workflows.rules.releases.release_gate import unconfirmed
 
 EXIT_CODES = {"stale_base": ExitCode.FAILED, "failed": ExitCode.FAILED, "expired": ExitCode.FAILED}
 OPTIONS = {"prompt": "NS/KEY", "from_tag": "--from", "version": "--to"}
@@ -56,7 +54,9 @@ async def release_run(context: Context, run_id: str, options: ReleaseOptions) ->
         if detail is None or detail.result is None:
             raise CommandError(f"{run_id} has no result, so there is nothing to release; `ratchet report {run_id}` shows it")
         request = OptimizationRequest.model_validate(detail.spec)
-        asked = _of_run(request, detail.result, options)
+        given = WinnerOptions(options.by or user(), options.prompt, options.tag, options.canary, options.force, options.reason)
+        with refused_winners(run_id), _mistakes():
+            asked = winner_release(request, detail.result, given)
         note = unconfirmed(detail.result.confirmation)
         if note is not None:
             context.note(f"ratchet: {note}")
@@ -64,39 +64,18 @@ async def release_run(context: Context, run_id: str, options: ReleaseOptions) ->
         return _told(context, state)
 
 
-def _of_run(request: OptimizationRequest, result: OptimizationResult, options: ReleaseOptions) -> ReleaseRequest:
-    """What is asked for, refused where the run has nothing to release or its confirmation speaks against it."""
-    run_id, unproven = result.optimization_id, result.unproven
-    refuse_unproven(request, result, force=options.force)
-    named = released_prompt(request)
-    prompt = options.prompt or (named.prompt if named else None)
-    if prompt is None:
-        raise CommandError(f"the spec of {run_id} names no prompt; say which with --prompt NAMESPACE/KEY")
-    return _request(
-        "canary" if options.canary else "promote",
-        prompt,
-        options,
-        tag=options.tag or (named.tag if named else "stable"),
-        run_id=run_id,
-        candidate_id=unproven.candidate_id if unproven else result.best_candidate_id,
-        config_hash=unproven.config_hash if unproven else result.best_config_hash,
-        evidence=evidence_of(result, request.objective.direction),
-    )
-
-
-def refuse_unproven(request: OptimizationRequest, result: OptimizationResult, *, force: bool) -> None:
-    """Raise where a run has nothing to ship, or where its confirmation speaks against it and nobody insists."""
-    run_id, unproven = result.optimization_id, result.unproven
-    if result.best_config_hash is None:
-        raise CommandError(f"{run_id} found nothing that works; `ratchet report {run_id}` shows why")
-    if unproven is None and not result.changes:
-        raise CommandError(f"{run_id} found nothing better than its baseline, so there is nothing to release")
-    shown = regression(result.confirmation, request.objective.direction)
-    if shown is None and unproven is not None:
-        shown = f"{NOTHING_HOLDS}; {unproven.candidate_id}: {unproven.why}"
-    if shown is not None and not force:
-        told = f"{run_id} is not released: {shown}; `ratchet release {run_id} --force` releases it all the same"
-        raise CommandError(told, ExitCode.GATE_NOT_MET, facts={"run_id": run_id, "regression": shown})
+@contextmanager
+def refused_winners(run_id: str) -> Iterator[None]:
+    """Why a winner is not released, as the command line says it."""
+    try:
+        yield
+    except PromptMissing as error:
+        raise CommandError(f"{error}; say which with --prompt NAMESPACE/KEY") from None
+    except ShownWorse as error:
+        told = f"{run_id} is not released: {error}; `ratchet release {run_id} --force` releases it all the same"
+        raise CommandError(told, ExitCode.GATE_NOT_MET, facts={"run_id": run_id, "regression": error.shown}) from None
+    except NotReleased as error:
+        raise CommandError(str(error)) from None
 
 
 async def release_tag(context: Context, prompt: str, source: str, options: ReleaseOptions) -> int:

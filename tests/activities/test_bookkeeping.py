@@ -21,6 +21,7 @@ from activities.settings import DatasetSettings
 from store.connection import Database
 from store.errors import store_errors
 from store.read.reader import StoreReader
+from store.write import datasets
 from store.write.repositories import Store
 from tests.support.pictures import png
 from tests.support.spec_building import state as run_state
@@ -65,7 +66,9 @@ class TestPrepare:
     """Everything is checked before anything is stored, and stored once."""
 
     async def test_it_answers_what_the_workflow_needs_to_know(self, prepare: Run, reader: StoreReader) -> None:
-        prepared = await prepare(dataset=[{"input": 1}, {"input": 2}, {"input": 1}])
+        prepared = await prepare(
+            dataset=[{"input": 1, "expected": 1}, {"input": 2, "expected": 2}, {"input": 1, "expected": 1}]
+        )
         run = await reader.runs.load("triage-1")
         assert run is not None
         assert (prepared.search_split, prepared.search_samples, prepared.test_samples) == (Split.ALL, 2, 0)
@@ -114,7 +117,7 @@ class TestPrepare:
     async def test_candidates_are_searched_on_validation_else_on_train(
         self, prepare: Run, example: ExampleRun, shares: dict[str, float], split: Split, search: int, test: int
     ) -> None:
-        items = [{"input": n} for n in range(10)]
+        items = [{"input": n, "expected": n} for n in range(10)]
         prepared = await prepare(dataset={"items": items, "splits": shares})
         assert (prepared.search_split, prepared.search_samples, prepared.test_samples) == (split, search, test)
         searched = await example.store.suites.load("triage-1", split)
@@ -127,7 +130,7 @@ class TestPrepare:
     async def test_a_trial_uses_the_first_samples_of_the_split_when_told_how_many(
         self, prepare: Run, example: ExampleRun
     ) -> None:
-        items = [{"input": n} for n in range(10)]
+        items = [{"input": n, "expected": n} for n in range(10)]
         whole = await prepare("whole", dataset=items)
         some = await prepare("some", dataset=items, samples_per_trial=3)
         assert (whole.search_samples, some.search_samples) == (10, 3)
@@ -144,16 +147,37 @@ class TestPrepare:
         assert drawn["some"] == drawn["whole"][:3]
 
     async def test_a_file_is_read_inside_the_data_directory(self, prepare: Run, tmp_path: Path) -> None:
-        (tmp_path / "tickets.jsonl").write_text('{"input": 1}\n{"input": 2}\n')
+        (tmp_path / "tickets.jsonl").write_text('{"input": 1, "expected": 1}\n{"input": 2, "expected": 2}\n')
         assert (await prepare(dataset={"path": "tickets.jsonl"})).search_samples == 2
 
     async def test_a_dataset_ingested_before_is_found_by_its_id(self, prepare: Run, database: Database, tmp_path: Path) -> None:
-        (tmp_path / "tickets.jsonl").write_text('{"input": 1}\n{"input": 2}\n')
+        (tmp_path / "tickets.jsonl").write_text('{"input": 1, "expected": 1}\n{"input": 2, "expected": 2}\n')
         stored = await ingest(database, tmp_path / "tickets.jsonl")
         assert (await prepare(dataset={"id": stored.dataset_id})).dataset_id == stored.dataset_id
 
+    async def test_what_samples_lack_is_told_wherever_they_lie(
+        self, prepare: Run, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The last of several pages lacks what the target sends, and what the scorer compares with."""
+        monkeypatch.setattr(datasets, "SAMPLES_AT_ONCE", 2)
+        items = [{"id": f"s{n}", "input": {"ticket": n}, "expected": n} for n in range(4)]
+        stored = await ingest(
+            database, Dataset.model_validate({"items": [*items, {"id": "s4", "input": {"Ticket": 4}}]}).items or []
+        )
+        chat = {"kind": "chat", "model": "m", "messages": [{"role": "user", "content": "{{input.ticket}}"}]}
+        with pytest.raises(ApplicationError) as caught:
+            await prepare(target=chat, dataset={"id": stored.dataset_id})
+        lacking = "dataset.id: sample 's4': input has no 'ticket', which the target needs"
+        unusable = (
+            "dataset.id: sample 's4': expected: is missing, which scorers[0] (exact) needs; correct it, or use another scorer"
+        )
+        assert caught.value.message.splitlines() == [lacking, unusable]
+        whole = await ingest(database, Dataset.model_validate({"items": items}).items or [])
+        assert (await prepare(target=chat, dataset={"id": whole.dataset_id})).search_samples == 4
+
     async def test_splits_that_are_given_are_taken_and_what_leaks_is_told(self, prepare: Run, database: Database) -> None:
-        given = {"items": {"train": [1, 2, 3], "validation": [3, 4], "test": [5, 6, 1]}}
+        drawn = {"train": [1, 2, 3], "validation": [3, 4], "test": [5, 6, 1]}
+        given = {"items": {split: [{"input": n, "expected": n} for n in inputs] for split, inputs in drawn.items()}}
         stored = await ingest(database, Dataset.model_validate(given).items or [])
         for run_id, dataset in (("inline", given), ("stored", {"id": stored.dataset_id})):
             prepared = await prepare(run_id, dataset=dataset)
@@ -182,7 +206,9 @@ class TestPrepare:
         if "optimizer" in asked:
             factors["shown"] = {"value": [], "change": "structured", "type": "json", "schema": {"type": "array"}}
         spec = {"configuration": factors, "dataset": {"path": "some.jsonl"}, **asked}
-        items = [{"input": n, "split": "train" if n < 3 else "validation" if n < 6 else "test"} for n in range(9)]
+        items = [
+            {"input": n, "expected": n, "split": "train" if n < 3 else "validation" if n < 6 else "test"} for n in range(9)
+        ]
         (tmp_path / "some.jsonl").write_text("\n".join(map(json.dumps, items)))
         if "release" not in asked:
             assert (await prepare(**spec)).train_samples == 3

@@ -127,6 +127,7 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("POST", f"{SPEC}/check"): PathRule(Role.RUN),  # it imports plug-ins, and changes nothing
     ("POST", f"{PROMPT}/release"): PathRule(Role.RELEASE, "release"),
     ("POST", f"{PROMPT}/rollback"): PathRule(Role.RELEASE, "rollback"),
+    ("POST", f"{RUN}/release"): PathRule(Role.RELEASE, "release"),
     ("POST", f"{RUN}/approve"): PathRule(Role.RELEASE, "approve"),
     ("POST", f"{RUN}/reject"): PathRule(Role.RELEASE, "reject"),
     ("GET", "/v1/private/audit"): PathRule(Role.ADMIN),

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from typing import Final, Literal
 
+import pydantic
 from fastapi import APIRouter
 from pydantic import Field
 from temporalio.client import WorkflowUpdateFailedError
@@ -17,11 +18,16 @@ from clients.http.access.callers import CalledBy, HttpCaller
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
+from clients.http.missing_names import no_prompt
 from clients.http.missing_run import refuse_unknown_run
 from clients.local_audit import DeedNote
+from clients.runs.winner_release import NotReleased, PromptMissing, ShownWorse, WinnerOptions, winner_release
 from ratchet._frozen import Payload
+from ratchet._text.explanation import explain
 from ratchet._values import ShortText
+from ratchet.prompts.names import PromptName, TagName
 from workflows.model.spec.release import PersonName, ReleaseRequest, ReleaseState, Ruling
+from workflows.model.spec.request import OptimizationRequest
 
 ANSWERED_WITHIN: Final = 30.0
 """Seconds that a worker has to move the tag."""
@@ -35,6 +41,19 @@ class Word(Payload):
     by: PersonName | None = None
     """The name that the audit log and the spec's `approvers` know. Left out by who has a token with a name: that is it."""
     comment: ShortText = Field(default="")
+
+
+class WinnerAsked(Word):
+    """Where the winner of a run goes."""
+
+    prompt: PromptName | None = None
+    """Which prompt it becomes. Left out: the one that the spec names."""
+    tag: TagName | None = None
+    """The tag that moves. Left out: the spec's, else `stable`."""
+    canary: bool = False
+    """Move the tag `canary`; the real one stays where it is."""
+    force: bool = False
+    """Release it although the confirmation speaks against it."""
 
 
 @router.get("/releases", operation_id="listReleases", responses=responses(404))
@@ -54,6 +73,36 @@ async def approve(run_id: RunId, word: Word, backend: Served, caller: CalledBy, 
 async def reject(run_id: RunId, word: Word, backend: Served, caller: CalledBy, noted: Noted) -> ReleaseState:
     """Reject the release that a run asked for; nothing moves."""
     return await _ruled(backend, run_id, "reject", word, caller, noted)
+
+
+@router.post("/release", operation_id="releaseWinner", responses=responses(404, 409, 504))
+async def release_winner(run_id: RunId, asked: WinnerAsked, backend: Served, caller: CalledBy, noted: Noted) -> ReleaseState:
+    """Release the winner of a finished run: the tag moves if it still points to what the winner was compared with.
+
+    As a canary, the tag `canary` moves, and the real one stays. The rules are those of `ratchet release`.
+    """
+    by = approver(asked, caller)
+    await refuse_unknown_run(backend, run_id)
+    detail = await backend.reader.runs.load(run_id)
+    if detail is None or detail.result is None:
+        raise Refused(409, f"{run_id} has no result, so there is nothing to release", "optimization_id")
+    request = OptimizationRequest.model_validate(detail.spec)
+    try:
+        options = WinnerOptions(by, asked.prompt, asked.tag, asked.canary, asked.force, asked.comment)
+        wanted = winner_release(request, detail.result, options)
+    except PromptMissing as error:
+        raise Refused(422, f"prompt: {error}; say which", "prompt") from None
+    except ShownWorse as error:
+        raise Refused(409, f"{run_id} is not released: {error}; `force` releases it all the same", "force") from None
+    except NotReleased as error:
+        raise Refused(409, str(error), "optimization_id") from None
+    except pydantic.ValidationError as error:
+        problems = explain(error)
+        raise Refused(422, "; ".join(problems), problems[0].partition(": ")[0]) from None
+    if caller.sees_only is not None and await backend.reader.teams.of_prompt(wanted.prompt) != caller.sees_only:
+        raise Refused(404, no_prompt(wanted.prompt), "prompt")
+    noted.prompt = wanted.prompt
+    return await answer_of_writer(backend, wanted.prompt, "request", wanted)
 
 
 def approver(word: Word, caller: HttpCaller) -> str:

@@ -5,8 +5,10 @@ import { h, replace, s } from "../dom.js";
 import { ago, capital, signed, words } from "../format.js";
 import { isLive } from "../source.js";
 import { rulingQuestion } from "./controls.js";
+import { winnerQuestion } from "./winner_release.js";
 
 const OUTCOME = { better: "good", not_worse: "good", unproven: "warn", unconfirmed: "warn" };
+const RELEASED = ["better", "not_worse", "unconfirmed"];
 const ENDED = { completed: "good", failed: "bad", cancelled: "warn", terminated: "bad" };
 
 export function mount(element, { run, api, subscribe }, tell) {
@@ -16,19 +18,27 @@ export function mount(element, { run, api, subscribe }, tell) {
     const state = JSON.stringify([status, execution, headline, run.releases]);
     if (state === shown) return;
     shown = state;
-    replace(element, result(run.detail), ending(run), run.releases.map((release) => released(release)));
+    replace(element, result(run.detail, isLive && run.isOver ? releases() : null), ending(run), run.releases.map((release) => released(release)));
     element.hidden = !element.children.length;
+  }
+
+  async function moved(question) {
+    const answer = await question;
+    if (answer) {
+      tell("good", answer);
+      run.read().catch(() => {});
+    }
+  }
+
+  /** What may be done with a winner; a release that waits is ruled on first. */
+  function releases() {
+    if (!RELEASED.includes(run.detail.headline.outcome) || run.releases.some(({ status }) => status === "pending")) return null;
+    return h("div", { class: "buttons" }, [["Release…", false], ["As a canary…", true]].map(([text, canary]) => h("button", { type: "button", onclick: () => moved(winnerQuestion({ run, api }, { canary })) }, text)));
   }
 
   function released(release) {
     const waits = release.status === "pending";
-    const rule = async (ruling) => {
-      const answer = await rulingQuestion(run, api, release, ruling);
-      if (answer) {
-        tell("good", answer);
-        run.read().catch(() => {});
-      }
-    };
+    const rule = (ruling) => moved(rulingQuestion(run, api, release, ruling));
     const kind = { released: "good", accepted: "good", pending: "warn", rejected: "bad", expired: "bad", stale_base: "bad", failed: "bad" }[release.status];
     return h("div", { class: "verdict release" },
       h("h3", {}, "Release ", h("span", { class: "pill", "data-kind": kind }, waits ? "waits for approval" : words(release.status))),
@@ -62,7 +72,7 @@ function ending(run) {
 }
 
 /** What the run comes to, in the server's words; nothing while it goes on. */
-function result({ headline, confirmation }) {
+function result({ headline, confirmation }, buttons) {
   if (headline.outcome === "open") return null;
   const evidence = confirmation?.judged?.evidence;
   const beside = [["", headline.why], ["In the search: ", headline.in_search.words]].filter(([, text]) => text);
@@ -72,6 +82,7 @@ function result({ headline, confirmation }) {
     evidence && !evidence.refused ? effectBar(evidence) : null,
     beside.map(([name, text]) => h("p", { class: "soft" }, name, text)),
     headline.caution ? h("p", { class: "warn" }, headline.caution) : null,
+    buttons,
   );
 }
 

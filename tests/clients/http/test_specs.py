@@ -13,6 +13,7 @@ import yaml
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
+from activities.datasets import InlineItems, ingest
 from clients.checks.findings import check_spec
 from clients.embedded.stack import stack_state
 from clients.runs.lookup import LONGEST_WRITTEN
@@ -20,6 +21,7 @@ from clients.runs.service.servers import Servers
 from clients.runs.start_plan import plan_run
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
+from workflows.model.spec.dataset import Item
 
 
 @pytest.mark.parametrize(("name", "comment", "is_kept"), [("short", "why 4?", True), ("long", "x" * LONGEST_WRITTEN, False)])
@@ -71,6 +73,18 @@ async def test_what_is_wrong_with_a_written_spec_is_refused_with_its_line(http: 
     problem = refused.json()["error"]
     assert problem["field"] == "stop.max_rounds" and problem["message"].startswith(f"line {line}: stop.max_rounds: ")
     assert (await http.get("/optimizations")).json()["total"] == before
+
+
+async def test_what_stored_samples_lack_is_found_before_a_run_is_started(http: httpx.AsyncClient, servers: Servers) -> None:
+    await ingest(servers.database, InlineItems([Item(id="s0", input={"Ticket text": "?"}, expected=1)]), "renamed")
+    chat = {"kind": "chat", "model": "m", "messages": [{"role": "user", "content": "{{input.ticket}}"}]}
+    given = hill_spec(name="lacking", target=chat, scorers=[{"kind": "exact"}], objective="exact", dataset={"name": "renamed"})
+    text = yaml.safe_dump(given, sort_keys=False)
+    told = "dataset.name: sample 's0': input has no 'ticket', which the target needs"
+    findings = (await http.post("/spec/check", json={"text": text})).json()["findings"]
+    assert told in [finding["message"] for finding in findings]
+    refused = await http.post("/spec/start", json={"text": text})
+    assert (refused.status_code, refused.json()["error"]["field"]) == (422, "dataset.name")
 
 
 @pytest.mark.parametrize(

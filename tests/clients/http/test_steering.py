@@ -13,6 +13,7 @@ import pytest
 from tests.support.engines import Engines
 from tests.support.hill_specs import gated_spec, hill_spec
 from tests.support.http_api import ask, until
+from tests.support.release_runs import CONFIGURATION
 
 
 async def test_a_spec_is_started_once_and_found_again(http: httpx.AsyncClient) -> None:
@@ -39,6 +40,29 @@ async def test_a_finished_run_is_rescored_once_and_only_by_a_spec_with_its_answe
     refused = await http.post(f"/optimizations/{first}/rescore", json={**lower, "seed": 8})
     assert (refused.status_code, refused.json()["error"]["message"].partition(":")[0]) == (409, "seed")
     assert (await http.post("/optimizations/unknown/rescore", json=lower)).status_code == 404
+
+
+async def test_a_winner_is_released_by_the_rules_of_the_command_line(http: httpx.AsyncClient, engines: Engines) -> None:
+    items = {"items": [{"id": f"s{n}", "input": n} for n in range(12)], "splits": {"validation": 0.5, "test": 0.5}}
+    worse = {"kind": "python", "ref": "plugged:hill_of_the_searched"}
+    parts = {"configuration": CONFIGURATION, "dataset": items, "stop": {"max_rounds": 12, "no_improvement": 0}}
+    run_id = (await engines.run(hill_spec(name="http-regressed", target=worse, **parts)))["optimization_id"]
+
+    async def refused(status: int, field: str, **asked: Any) -> str:
+        answer = await http.post(f"/optimizations/{run_id}/release", json=asked)
+        assert (answer.status_code, answer.json()["error"]["field"]) == (status, field), answer.text
+        return str(answer.json()["error"]["message"])
+
+    assert "the confirmation shows a regression" in await refused(409, "force", by="bea", prompt="http/regressed")
+    assert "names no prompt" in await refused(422, "prompt", by="bea", force=True)
+    await refused(422, "prompt", by="bea", force=True, prompt="no slash")
+    await refused(422, "by", prompt="http/regressed")
+    assert (await http.get("/prompts/http%2Fregressed")).status_code == 404, "nothing is made before it is released"
+    done = (
+        await http.post(f"/optimizations/{run_id}/release", json={"by": "bea", "prompt": "http/regressed", "force": True})
+    ).json()
+    assert (done["status"], done["tag"], done["asked_by"]) == ("released", "stable", "bea")
+    assert (await http.post("/optimizations/nowhere/release", json={"by": "bea"})).status_code == 404
 
 
 async def test_the_same_spec_posted_by_many_at_once_is_one_run(http: httpx.AsyncClient) -> None:

@@ -13,7 +13,7 @@ from tests.support.engines import Engines
 from tests.support.hill_specs import gated_spec
 from tests.support.http_api import TOKEN, until
 from tests.support.page_browser import Opens, keep_picture
-from tests.support.release_runs import tried_prompt
+from tests.support.release_runs import CONFIGURATION, tried_prompt
 
 
 async def click(page: Page, name: str) -> None:
@@ -127,6 +127,33 @@ async def test_a_release_that_waits_is_approved_by_name(
         await expect(page.get_by_role("dialog").get_by_label("Your name")).to_have_value("bea")
         await confirm(page, "Reject", "Release rejected")
         await expect(panel).to_contain_text("Rejected by bea")
+
+
+async def test_a_winner_is_released_as_a_canary_and_then_in_earnest(
+    open_page: Opens, engines: Engines, http: httpx.AsyncClient, spec: Callable[..., dict[str, Any]]
+) -> None:
+    result = await engines.run(spec(name="a-winner", configuration=CONFIGURATION, stop={"max_rounds": 12, "no_improvement": 0}))
+    run_id = result["optimization_id"]
+    page = await open_page(f"runs/{run_id}", may_complain=True)
+    await click(page, "As a canary…")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Your name").fill("bea")
+    await dialog.get_by_role("button", name="Release as a canary").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Prompt: say something here")
+    await dialog.get_by_label("Prompt").fill("page/winner")
+    await confirm(page, "Release as a canary", "page/winner: canary released, version 1.0.1")
+    tags = (await http.get("/prompts/page%2Fwinner")).json()["tags"]
+    assert {tag["tag"]: tag["version"] for tag in tags} == {"canary": "1.0.1", "stable": "1.0.0"}
+    await click(page, "Release…")
+    await dialog.get_by_label("Prompt").fill("page/winner")
+    await dialog.get_by_label("Your name").fill("bea")
+    await confirm(page, "Release", "page/winner: stable released")
+    releases = (await http.get(f"/optimizations/{run_id}/releases")).json()
+    assert [(one["kind"], one["status"], one["asked_by"]) for one in releases] == [
+        ("promote", "released", "bea"),
+        ("canary", "released", "bea"),
+    ]
+    await expect(page.locator(".release")).to_have_count(2)
 
 
 async def test_a_server_with_a_token_asks_for_it_and_the_page_does_not_keep_it(open_page: Opens, guarded_url: str) -> None:

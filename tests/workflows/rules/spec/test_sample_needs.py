@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from workflows.model.spec.extensions.scorer_options import Scorer
-from workflows.rules.spec.expectations import unusable_expectations
+from workflows.rules.spec.sample_needs import unusable_expectations
 
 
 def problems(expected: Any, **scorer: Any) -> list[str]:
