@@ -14,15 +14,16 @@ const TICKING = 5_000;
 export function mount(element, { run, subscribe }) {
   const plot = h("div", { class: "burn-plot" });
   const table = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Budgets" });
-  const told = h("p", { class: "soft small" });
+  const told = h("p", { class: "soft small budget-notes" });
   replace(element, h("div", { class: "card-head" }, h("h2", {}, "Budget")), plot, table, told);
   let width = 0;
+  const grows = !run.isOver; // then there is room from the start for what will be used
 
   function draw() {
     const budgets = budgetsOf(run), left = secondsLeft(run);
     const limited = budgets.filter((budget) => budget.limit > 0);
     if (width) replace(plot, limited.length ? burning(limited, run, left, width) : spending(budgets, run, left, width));
-    replace(table, tableOf(budgets.filter((budget) => budget.limit > 0 || (budget.used > 0 && budget.name !== "trials")), run, left));
+    replace(table, tableOf(budgets.filter((budget) => budget.limit > 0 || ((grows || budget.used > 0) && budget.name !== "trials")), run, left));
     replace(told, notes(run, limited, left));
   }
 

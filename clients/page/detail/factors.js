@@ -83,12 +83,16 @@ function coordinates(order, found, width) {
   const line = (row) => columns.map((column, place) => `${x.at(place).toFixed(1)},${column.at(row).toFixed(1)}`).join(" ");
   const between = columns.length > 1 ? x.at(1) - x.at(0) : width;
   const room = (place) => Math.max(6, Math.floor((place ? between - 12 : between / 2 + SIDE - 8) / CHARACTER));
+  const title = (name, place) => {
+    const text = named(name, room(place)), middle = place > 0 || text.length * CHARACTER < 2 * SIDE;
+    return s("text", { class: `tick tried-label${middle ? " middle" : ""}`, x: middle ? x.at(place) : 2, y: TOP - 14 }, text, s("title", {}, name));
+  };
   const rows = found.candidates.map((_, row) => row).reverse(); // the best are drawn last
   return drawing(width, HEIGHT, `Values of ${order.join(", ")} beside scores; the best candidates are in the table below`,
     rows.map((row) => s("polyline", { class: row < LISTED ? "tried-line strong" : "tried-line", points: line(row) })),
     columns.map((column, place) => [
       s("line", { class: "grid", x1: x.at(place), x2: x.at(place), y1: TOP, y2: HEIGHT - BOTTOM }),
-      s("text", { class: `tick tried-label ${place ? "middle" : "start"}`, x: place ? x.at(place) : 2, y: TOP - 14 }, short(column.name, room(place)), s("title", {}, column.name)),
+      title(column.name, place),
       column.labels.map(([text, at]) => s("text", { class: place === columns.length - 1 ? "tick tried-label" : "tick end tried-label", x: x.at(place) + (place === columns.length - 1 ? 7 : -7), y: at + 4 }, text)),
     ]));
 }
@@ -108,4 +112,6 @@ function axisOf(name, values) {
 }
 
 const shown = (value) => (typeof value === "string" ? value : typeof value === "number" ? tickText(value) : plain(value));
+/** Where there is no room for all of `param:temperature`, what it is called among its kind. */
+const named = (name, most) => short(name.length > most ? name.split(":").at(-1) : name, most);
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

@@ -180,7 +180,10 @@ function overview(body, context, tell) {
   const { run } = context;
   const section = (name) => h("section", { class: `card of-${name}` });
   const [words, scores, verdicts, decisions, changes, front, budget, look, gone, tried] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed", "tried"].map(section);
-  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, tried, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const comesLate = run.detail.first_look === null && !run.isOver;
+  look.toggleAttribute("data-late", comesLate);
+  const below = run.isOver ? [changes, tried, isLive ? null : words, front, budget] : [budget, front, changes, tried]; // what grows stands last
+  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, comesLate ? [below, look] : [look, below]), h("div", { class: "side-column" }, verdicts, decisions)));
   const unmeasured = run.isOver && !run.trials.some((trial) => trial.objective_score != null); // of such a run there is nothing to draw
   const closing = [
     isLive ? () => {} : figures.mount(words, context),

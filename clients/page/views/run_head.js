@@ -97,7 +97,8 @@ function card(title) {
       if (typeof text === "string") say(value, text);
       else replace(value, text);
       say(below, told);
-      bar.hidden = part === null;
+      bar.hidden &&= part === null; // where there was one its room stays
+      bar.toggleAttribute("data-empty", part === null);
       bar.setAttribute("data-kind", kind);
       if (part !== null) bar.firstChild.style.width = `${Math.min(100, part * 100)}%`;
     },

@@ -20,6 +20,23 @@ from tests.support.http_api import until
 from tests.support.page_browser import Opens, keep_picture
 from tests.support.page_edges import BEYOND
 
+IN_THE_MIDDLE = """
+() => {
+  const buttons = [...document.querySelectorAll(".empty .buttons > *")];
+  const [first, last] = buttons.map((button) => button.getBoundingClientRect());
+  const card = document.querySelector(".empty").getBoundingClientRect();
+  return Math.abs(first.left + last.right - card.left - card.right) < 2;
+}
+"""
+DANGLING = """
+() => [...document.querySelectorAll(".facts li")].filter((fact) => {
+  const list = document.querySelector(".facts").getBoundingClientRect(), { left } = fact.getBoundingClientRect();
+  const dot = left + parseFloat(getComputedStyle(fact, "::before").left);
+  const opensLine = fact.getClientRects()[0].left <= list.left;
+  return opensLine && dot + 6 > list.left;
+}).length
+"""
+"""Dots between facts that stand at the beginning of a line."""
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 
 
@@ -42,6 +59,7 @@ async def test_a_spec_is_pasted_mended_priced_started_and_watched(
         await expect(page.get_by_role("heading", level=1, name="This run was refused")).to_be_visible()
         await expect(page.get_by_role("alert")).to_contain_text("unlisted")
         assert await accessible(page) == []
+        assert await page.evaluate(IN_THE_MIDDLE)
         await keep_picture(page, "refused-run")
         await page.reload()
     change = page.get_by_role("link", name="Change the spec")
@@ -188,6 +206,12 @@ async def test_what_failed_is_said_and_offered_for_a_retry_to_whoever_may_and_wh
     await expect(page.get_by_role("group", name="Trials")).to_contain_text("none failed")
     assert (await until(http, f"{failing}-2", "completed"))["spend"]["samples"] == 6
     await expect(retry).to_have_count(0)
+    for width in (390, 1024, 1280):
+        await page.set_viewport_size({"width": width, "height": 844})
+        assert await page.evaluate(BEYOND) == []
+        assert await page.evaluate("document.querySelectorAll('.facts li').length") == 4
+        assert await page.evaluate(DANGLING) == 0
+        await keep_picture(page, f"retried-{width}")
 
     async with engines.database.transaction() as connection:
         queue = '"optimization-evaluation-00000000beef"'
