@@ -67,6 +67,14 @@ async def accepted_run(backend: Backend, run_id: str) -> OptimizationDetail:
     return OptimizationDetail(**{**head, **nothing, **known, **standing})
 
 
+async def accepted_spec(backend: Backend, run_id: str) -> dict[str, Any]:
+    """What a run was started with that is not in the store, as it was sent."""
+    execution = await unstored_execution(backend, run_id)
+    if execution is None:
+        raise unknown_run(run_id)
+    return dict(await input_of(backend.servers, execution))
+
+
 async def _as_request(given: dict[str, Any]) -> OptimizationRequest | None:
     """The input as a spec; whatever else was sent is none."""
     try:

@@ -91,6 +91,8 @@ class CheckedSpec(Payload):
     """The run that it would be."""
     ran_before: str | None = None
     """How that run stands, if there is one: started again it is named, and not paid again."""
+    dataset_id: str | None = None
+    """Of the samples that it leads to now; null where only the workers know."""
     unseen: tuple[str, ...] = ()
     """Fields that name what only the workers may read."""
     spec: dict[str, Any] | None = None
@@ -231,6 +233,7 @@ async def _with_plan(backend: Backend, file: SpecFile, checked: Checked, unseen:
             "question": question_before(costs, ASK_ABOVE),
             "run_id": run_id,
             "ran_before": ran_before,
+            "dataset_id": None if request.dataset.ref is not None else dataset_id,
             "unseen": unseen,
             "spec": request.model_dump(mode="json", by_alias=True),
         }

@@ -73,6 +73,11 @@ class Run {
     return this.detail.headline.in_search.best_candidate_id;
   }
 
+  /** How many answers failed or are missing, over all trials. */
+  get missingAnswers() {
+    return this.trials.flatMap(({ errors }) => Object.values(errors ?? {})).reduce((sum, count) => sum + count, 0);
+  }
+
   /** Whether a higher score is better. */
   get maximizes() {
     return this.detail.direction === "maximize";

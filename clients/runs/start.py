@@ -23,7 +23,7 @@ from clients.runs.answered_run import Answered, NotRescored, answered_run
 from clients.runs.attendance import attend, leave_started
 from clients.runs.identity import further_ids
 from clients.runs.interruption import Interruption
-from clients.runs.lookup import WORKFLOW, KnownRun, existing_run, known_run, reach_run
+from clients.runs.lookup import WORKFLOW, KnownRun, existing_run, known_run, noted_as_written, reach_run, spec_as_written
 from clients.runs.questions import agreed, is_at_terminal
 from clients.runs.retried_run import NotRetried, Retried, needs_code, retried_run, told_to_retry_elsewhere
 from clients.runs.run_options import RunOptions
@@ -228,7 +228,7 @@ async def retry_run(context: Context, run_id: str, options: RunOptions, interrup
                 f"the code beside {code.spec} has changed since {run_id} began: it is retried with the code as it is now"
             )
             request = request.model_copy(update={"execution": served_on(request, code.task_queue)})
-        memo: dict[str, Any] = {"host": platform.node()}
+        memo: dict[str, Any] = {"host": platform.node(), **noted_as_written(await spec_as_written(run))}
         memo |= {} if code is None else {"spec": code.spec, "plugins": True}
         await _confirm(context, servers, source.team, await sized(servers, source, request), options)
         first = StartPlan(request, source.first_id, code, memo, source.team)

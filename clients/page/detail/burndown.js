@@ -7,20 +7,23 @@ import { budgetsOf, forecast, secondsLeft } from "./budgets.js";
 
 const HEIGHT = 220;
 const LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 34;
+const NAMES = 58; // pixels on the right of the lines
+const NAME_HEIGHT = 15;
 const TICKING = 5_000;
 
 export function mount(element, { run, subscribe }) {
   const plot = h("div", { class: "burn-plot" });
   const table = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Budgets" });
-  const told = h("p", { class: "soft small" });
+  const told = h("p", { class: "soft small budget-notes" });
   replace(element, h("div", { class: "card-head" }, h("h2", {}, "Budget")), plot, table, told);
   let width = 0;
+  const grows = !run.isOver; // then there is room from the start for what will be used
 
   function draw() {
     const budgets = budgetsOf(run), left = secondsLeft(run);
     const limited = budgets.filter((budget) => budget.limit > 0);
     if (width) replace(plot, limited.length ? burning(limited, run, left, width) : spending(budgets, run, left, width));
-    replace(table, tableOf(budgets.filter((budget) => budget.limit > 0 || (budget.used > 0 && budget.name !== "trials")), run, left));
+    replace(table, tableOf(budgets.filter((budget) => budget.limit > 0 || ((grows || budget.used > 0) && budget.name !== "trials")), run, left));
     replace(told, notes(run, limited, left));
   }
 
@@ -42,21 +45,40 @@ export function mount(element, { run, subscribe }) {
 function burning(budgets, run, ahead, width) {
   const elapsed = Math.max(...budgets.map(({ points }) => points.at(-1)[0]), 1);
   const goesOn = !run.isOver && run.detail.status !== "paused";
-  const x = scale(0, elapsed + (goesOn ? Math.min(ahead ?? elapsed * 0.2, elapsed * 3) : 0), [LEFT, width - RIGHT]);
+  const x = scale(0, elapsed + (goesOn ? Math.min(ahead ?? elapsed * 0.2, elapsed * 3) : 0), [LEFT, width - NAMES]);
   const y = scale(0, 1, [HEIGHT - BOTTOM, TOP]);
+  const ends = [];
   const lines = budgets.map((budget, place) => {
     const left = (used) => Math.max(1 - used / budget.limit, 0);
     const points = budget.points.map(([second, used]) => [x.at(second), y.at(left(used))]);
     const until = x.high - elapsed;
-    const future = goesOn && budget.rate > 0 ? `M${points.at(-1)}L${x.at(x.high)} ${y.at(left(budget.used + budget.rate * until))}` : "";
+    const last = goesOn && budget.rate > 0 ? y.at(left(budget.used + budget.rate * until)) : points.at(-1)[1];
+    ends.push(last);
     return [
       s("path", { class: `burn burn-${place}`, d: pathOf(points) }),
-      s("path", { class: `burn ahead burn-${place}`, d: future }),
-      s("text", { class: "burn-name", x: points.at(-1)[0] - 6, y: points.at(-1)[1] - 7, "text-anchor": "end" }, budget.title),
+      s("path", { class: `burn ahead burn-${place}`, d: goesOn && budget.rate > 0 ? `M${points.at(-1)}L${x.at(x.high)} ${last}` : "" }),
     ];
   });
+  const names = apart(ends).map((at, place) => s("text", { class: "burn-name", x: width - NAMES + 8, y: at + 4 }, budgets[place].title));
   const label = `What is left of each budget over time: ${budgets.map((budget) => `${budget.title} ${share(Math.max(1 - budget.used / budget.limit, 0))}`).join(", ")}. The table below has the numbers.`;
-  return drawing(width, HEIGHT, label, grid(y, LEFT, width - RIGHT, share), timeAxis(x, width), goesOn ? nowLine(x, elapsed) : null, lines);
+  return drawing(width, HEIGHT, label, grid(y, LEFT, width - NAMES, share), timeAxis(x, width - NAMES + RIGHT), goesOn ? nowLine(x, elapsed) : null, lines, names);
+}
+
+/** Where names stand beside the ends of their lines, none on another, and none as high as the word `now`. */
+function apart(ends) {
+  const order = ends.map((_, place) => place).sort((one, other) => ends[one] - ends[other]);
+  const placed = [];
+  let least = TOP + NAME_HEIGHT / 2 + 2;
+  for (const place of order) {
+    placed[place] = Math.max(ends[place], least);
+    least = placed[place] + NAME_HEIGHT;
+  }
+  let most = HEIGHT - BOTTOM;
+  for (const place of order.reverse()) {
+    placed[place] = Math.min(placed[place], most);
+    most = placed[place] - NAME_HEIGHT;
+  }
+  return placed;
 }
 
 /** Without a budget: what was spent, and where it leads. */

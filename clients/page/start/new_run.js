@@ -5,15 +5,16 @@ import { words } from "../format.js";
 import { linkTo } from "../router.js";
 import { ask } from "../views/dialogs.js";
 import { askForDataset, withDataset } from "./dataset.js";
+import { draftOf, keepDraft, keptDraft, noteStarted } from "./draft.js";
 import { editor } from "./editor.js";
 
 const CHECK_AFTER = 450; // milliseconds without a key
-const DRAFT = "ratchet-draft";
 const LARGEST_SPEC = 1_000_000;
+const AGAIN = "# Again, with what you change here";
 
 export function mount(element, { api, navigate, announce, options }) {
   let closed = false, checked = null, checkedText = null, asking = null, timer = 0, mayStart = true, wanted = "";
-  const area = editor({ label: "Spec", changed: () => (keep(), soon()) });
+  const area = editor({ label: "Spec", changed: () => (keepDraft(area.text()), soon()) });
   const state = h("p", { class: "check-state", role: "status" });
   const findings = h("ol", { class: "findings", "aria-label": "Findings" });
   const plan = h("div", { class: "plan" });
@@ -43,22 +44,14 @@ export function mount(element, { api, navigate, announce, options }) {
     replace(told, children.length ? h("div", { class: "notice", "data-kind": kind }, children) : null);
   }
 
-  function keep() {
-    try {
-      sessionStorage.setItem(DRAFT, area.text());
-    } catch {
-      // storage is off or full: the text lasts as long as the page
-    }
-  }
-
   const choose = (chosen) => navigate(["new"], chosen);
 
   function put(text, from) {
     area.set(text);
-    keep();
+    keepDraft(text);
     checkedText = null;
-    check();
     if (from) announce(`The spec is that of ${from}`);
+    return check();
   }
 
   function soon() {
@@ -148,11 +141,7 @@ export function mount(element, { api, navigate, announce, options }) {
       act: () => api.post(`/spec/start${again ? "?new=true" : ""}`, { text: checkedText }),
     });
     if (!started || closed) return;
-    try {
-      sessionStorage.removeItem(DRAFT);
-    } catch {
-      // storage is off
-    }
+    noteStarted(started.optimization_id);
     navigate(["runs", started.optimization_id]);
   }
 
@@ -199,19 +188,33 @@ export function mount(element, { api, navigate, announce, options }) {
     earlier.value = again ?? "";
     try {
       if (again) {
-        const { text } = await api.get(api.ofRun(again, "spec"));
-        if (wanted === key && !closed) put(`# Again, with what you change here: the spec of ${again}\n\n${text}`, again);
+        await putAgain(again, () => wanted === key && !closed);
       } else if (named) {
         const found = templates.find(({ name }) => name === named);
         if (!found) return tell("bad", `There is no template ${named}.`);
         if (found.needs) tell("warn", `It needs ${found.needs}.`);
         put(found.text, `the template ${named}`);
       } else if (!area.text()) {
-        put(remembered());
+        put(keptDraft());
       }
     } catch (error) {
       if (!closed && error.status !== 401) tell("bad", error.message);
     }
+  }
+
+  /** An earlier run's spec as its author wrote it, where that leads to the same samples; else as it was run. */
+  async function putAgain(id, isWanted) {
+    const draft = draftOf(id);
+    if (draft !== null) return put(draft, id);
+    const { text, written, dataset_id: samples } = await api.get(api.ofRun(id, "spec"));
+    if (!isWanted()) return null;
+    let found = await put(headed(written ?? text, id), id);
+    if (written !== null && found && isWanted() && namesFilesElsewhere(found, samples !== null)) {
+      found = await put(headed(text, id), id);
+      tell("", "What its author wrote names files that this server may not read. So this is the spec as it was run, with the same samples and without comments; the other is under Spec, on the run’s page.");
+    }
+    if (samples && found?.dataset_id && found.dataset_id !== samples && isWanted()) tell("warn", `It leads to other samples now than ${id} had. What it names as its dataset has changed since; for the same samples, write id: ${samples} below dataset, without path or name.`);
+    return found;
   }
 
   async function prepare() {
@@ -243,10 +246,13 @@ export function mount(element, { api, navigate, announce, options }) {
   };
 }
 
-function remembered() {
-  try {
-    return sessionStorage.getItem(DRAFT) ?? "";
-  } catch {
-    return "";
-  }
+/** A spec's text below a line that says whose it is; JSON has no room for one. */
+function headed(text, id) {
+  return /^\s*\{/.test(text) ? text : `${AGAIN}: the spec of ${id}\n\n${text.replace(new RegExp(`^${AGAIN}.*\\n+`), "")}`;
+}
+
+/** Whether a spec names files that are not here. What only a file can make wrong is known of a run that began. */
+function namesFilesElsewhere({ unseen, findings }, hasBegun) {
+  const wrong = hasBegun ? findings.filter(({ severity }) => severity === "error").map(({ field }) => field ?? "") : [];
+  return [...(unseen ?? []), ...wrong].some((field) => /^(dataset\.paths?|configuration|prompt\.file)\b/.test(field));
 }

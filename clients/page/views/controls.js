@@ -6,6 +6,8 @@ import { linkTo } from "../router.js";
 import { isLive } from "../source.js";
 import { ask } from "./dialogs.js";
 
+const OF_PLUGINS = /-evaluation-[0-9a-f]{12}$/; // the queue of workers that have exactly one code
+
 /** The buttons of a run, as its status allows; what was answered is told by `tell(kind, text)`. */
 export function mount(element, { run, api, navigate, subscribe }, tell) {
   const key = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
@@ -37,7 +39,7 @@ export function mount(element, { run, api, navigate, subscribe }, tell) {
     confirm: "Cancel the run", kind: "danger", cancel: "Let it run", act: () => request("cancel"),
   });
   async function retry() {
-    const failed = run.trials.reduce((sum, { errors }) => sum + Object.values(errors ?? {}).reduce((all, one) => all + one, 0), 0);
+    const failed = run.missingAnswers;
     const started = await ask({
       title: "Retry what failed?",
       body: [
@@ -50,10 +52,10 @@ export function mount(element, { run, api, navigate, subscribe }, tell) {
   }
   const adjust = () => question(adjustment(run, request));
 
-  let shown = "";
+  let shown = "", caller = null, closed = false;
   function draw() {
     const { status, execution } = run.detail;
-    const state = `${status} ${execution}`;
+    const state = `${status} ${execution} ${caller?.role} ${lacksAnswers(run)}`;
     if (state === shown) return;
     shown = state;
     const had = element.contains(document.activeElement) ? document.activeElement.textContent : null;
@@ -64,7 +66,7 @@ export function mount(element, { run, api, navigate, subscribe }, tell) {
   function buttonsFor(status, execution) {
     if (!isLive) return [];
     const again = h("a", { class: "button", href: linkTo(["new"], { again: run.id }) }, "Again, with…");
-    if (run.isOver) return [again, h("button", { type: "button", onclick: retry }, "Retry what failed…")];
+    if (run.isOver) return [again, retryButton()];
     if (execution === "closed") return [again];
     const paused = status === "paused";
     return [
@@ -75,9 +77,28 @@ export function mount(element, { run, api, navigate, subscribe }, tell) {
     ];
   }
 
+  /** Only where there is something to retry, for whoever may; a run of somebody's plug-ins can be retried only beside them. */
+  function retryButton() {
+    if (!lacksAnswers(run) || caller === null || caller.role === "read") return null;
+    const elsewhere = OF_PLUGINS.test(run.detail.spec?.execution?.evaluation_task_queue ?? "");
+    const why = elsewhere ? `It needs its plug-ins: retry it where they are, by ratchet retry ${run.id}` : null;
+    return h("button", { type: "button", onclick: retry, disabled: elsewhere, title: why }, "Retry what failed…", why ? h("span", { class: "unseen" }, ` ${why}`) : null);
+  }
+
   draw();
-  return subscribe((changed) => changed.has("detail") && draw());
+  if (isLive) api.get("/session").then((found) => {
+    caller = found;
+    if (!closed) draw();
+  }).catch(() => {}); // without an answer nothing is offered that may be refused
+  const unsubscribe = subscribe((changed) => (changed.has("detail") || changed.has("trials")) && draw());
+  return () => {
+    closed = true;
+    unsubscribe();
+  };
 }
+
+/** Whether anything of a run that is over failed, or was never asked. */
+const lacksAnswers = (run) => run.isOver && (run.detail.status !== "completed" || run.detail.counts.failed > 0 || run.missingAnswers > 0);
 
 function adjustment(run, request) {
   const { budget, stop, limits, spend } = run.detail;

@@ -12,12 +12,12 @@ import { linkTo } from "../router.js";
 import { marksOfRun } from "../marks/of_run.js";
 import { openRun } from "../run.js";
 import { isLive } from "../source.js";
+import { forgetDraftOf } from "../start/draft.js";
 import * as figures from "./figures.js";
 import * as log from "./log.js";
 import * as head from "./run_head.js";
 import * as scoreChart from "./score_chart.js";
 import * as spec from "./spec.js";
-import { waitsOf } from "./status.js";
 import * as trials from "./trials.js";
 import * as verdict from "./verdict.js";
 
@@ -111,12 +111,13 @@ export function mount(element, { api, navigate, announce, params, rest, options 
       const { detail } = run;
       run.close();
       run = null;
-      return detail.status === "initialized" ? notBegun(detail) : notShown(detail);
+      return standing(detail);
     }
     if (closed) {
       run.close();
       return;
     }
+    forgetDraftOf(run.id);
     marks = marksOfRun(run, api);
     replace(element, view);
     closing.push(head.mount(headPlace, contextFor(), tell));
@@ -130,20 +131,33 @@ export function mount(element, { api, navigate, announce, params, rest, options 
       h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: open }, "Try again"), h("a", { href: linkTo(["runs"]) }, "All runs"))));
   }
 
-  /** Temporal knows it, the store does not: it is there, and shown as soon as it begins. */
+  /** Of a run that only Temporal knows. */
+  function standing(detail) {
+    if (detail.status === "initialized") return notBegun(detail);
+    return detail.status === "failed" ? refused(detail) : notShown(detail);
+  }
+
+  /** It was refused while it was prepared, so there is nothing of it but its spec. */
+  function refused({ message }) {
+    replace(element, h("div", { class: "card empty" }, h("h1", {}, "This run was refused"), h("p", { class: "problem", role: "alert" }, message),
+      h("p", { class: "soft" }, "No answer was asked for, so nothing was paid."),
+      h("div", { class: "buttons" }, h("a", { class: "button primary", href: linkTo(["new"], { again: params.id }) }, "Change the spec"), h("a", { href: linkTo(["runs"]) }, "All runs"))));
+  }
+
+  /** It is shown as soon as it begins, or is refused. */
   function notBegun({ message }) {
     const told = h("p", { role: "status" }, message);
     replace(element, h("div", { class: "card empty" }, h("h1", {}, params.id), told, h("p", { class: "soft" }, "It appears here by itself."),
       h("div", { class: "buttons" }, h("a", { href: linkTo(["runs"]) }, "All runs"))));
     setTimeout(async function look() {
       if (closed) return undefined;
-      const { items = [] } = await api.get("/optimizations", { query: { search: params.id.slice(0, 200) } }).catch(() => ({}));
-      const known = items.find((one) => one.optimization_id === params.id);
-      if (!closed && known && waitsOf(known)) {
-        say(told, `${params.id} has not begun: it ${waitsOf(known)}`);
-        return setTimeout(look, LOOK_EVERY);
-      }
-      return closed ? undefined : known ? open() : setTimeout(look, LOOK_EVERY);
+      const known = await api.get(api.ofRun(params.id), { query: { spec: false } }).catch((problem) => (problem.status === 404 ? { problem } : null));
+      if (closed) return undefined;
+      if (known?.problem) return notShown(known.problem);
+      if (known?.last_event_id) return open();
+      if (known && known.status !== "initialized") return standing(known);
+      if (known) say(told, known.message);
+      return setTimeout(look, LOOK_EVERY);
     }, LOOK_EVERY);
   }
 
@@ -166,7 +180,10 @@ function overview(body, context, tell) {
   const { run } = context;
   const section = (name) => h("section", { class: `card of-${name}` });
   const [words, scores, verdicts, decisions, changes, front, budget, look, gone, tried] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed", "tried"].map(section);
-  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, tried, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const comesLate = run.detail.first_look === null && !run.isOver;
+  look.toggleAttribute("data-late", comesLate);
+  const below = run.isOver ? [changes, tried, isLive ? null : words, front, budget] : [budget, front, changes, tried]; // what grows stands last
+  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, comesLate ? [below, look] : [look, below]), h("div", { class: "side-column" }, verdicts, decisions)));
   const unmeasured = run.isOver && !run.trials.some((trial) => trial.objective_score != null); // of such a run there is nothing to draw
   const closing = [
     isLive ? () => {} : figures.mount(words, context),

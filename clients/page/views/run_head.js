@@ -14,7 +14,8 @@ import { statusPill, waitsOf } from "./status.js";
 export function mount(element, context, tell) {
   const { run, subscribe } = context;
   const pill = h("span", {});
-  const facts = h("p", { class: "facts soft" });
+  const facts = h("div", { class: "facts soft" });
+  let told = "";
   const chip = connectionChip(() => run.reconnect());
   const buttons = h("div", { class: "buttons" });
   const cards = h("div", { class: "kpis" });
@@ -36,7 +37,9 @@ export function mount(element, context, tell) {
   function draw() {
     const { detail } = run;
     replace(pill, statusPill(detail));
-    replace(facts, factsOf(detail));
+    const known = [detail.direction, detail.objective_name, detail.optimizer, datasetOf(detail), detail.temporal_url].join();
+    if (known !== told) replace(facts, factsOf(detail));
+    told = known;
     kpis.forEach((kpi) => kpi.draw(run));
     document.title = titleOf(run);
   }
@@ -57,12 +60,20 @@ export function mount(element, context, tell) {
 }
 
 function factsOf(detail) {
+  const source = detail.spec?.retry_of;
   const parts = [
     `${detail.direction} ${detail.objective_name}`,
     `optimizer ${detail.optimizer}`,
-    `${whole(detail.dataset_count)} samples${mergedOf(detail)} of ${detail.dataset_name}`,
+    datasetOf(detail),
+    source ? ["retries ", isLive ? h("a", { href: linkTo(["runs", source]) }, source) : source] : null,
+    detail.temporal_url ? h("a", { href: detail.temporal_url, target: "_blank", rel: "noreferrer" }, "Temporal") : null,
   ];
-  return [parts.join(" · "), detail.temporal_url ? [" · ", h("a", { href: detail.temporal_url, target: "_blank", rel: "noreferrer" }, "Temporal")] : null];
+  return h("ul", {}, parts.filter(Boolean).map((part) => h("li", {}, part)));
+}
+
+/** How many samples, by the name that the spec has for them. */
+function datasetOf(detail) {
+  return `${whole(detail.dataset_count)} samples${mergedOf(detail)} of ${detail.spec?.dataset?.name ?? detail.dataset_name}`;
 }
 
 /** Copies of a content, and the samples of a group, count once. */
@@ -86,7 +97,8 @@ function card(title) {
       if (typeof text === "string") say(value, text);
       else replace(value, text);
       say(below, told);
-      bar.hidden = part === null;
+      bar.hidden &&= part === null; // where there was one its room stays
+      bar.toggleAttribute("data-empty", part === null);
       bar.setAttribute("data-kind", kind);
       if (part !== null) bar.firstChild.style.width = `${Math.min(100, part * 100)}%`;
     },
@@ -150,9 +162,9 @@ function time() {
 
 function trials() {
   const place = card("Trials");
-  return { element: place.element, draw({ detail }) {
+  return { element: place.element, draw({ detail, missingAnswers: missing }) {
     const { counts } = detail;
-    const told = [["failed", counts.failed], ["cut off", counts.stopped], ["rejected unmeasured", counts.rejected]].filter(([, count]) => count).map(([name, count]) => `${whole(count)} ${name}`);
+    const told = [["failed", counts.failed], [`answer${missing === 1 ? "" : "s"} missing`, missing], ["cut off", counts.stopped], ["rejected unmeasured", counts.rejected]].filter(([, count]) => count).map(([name, count]) => `${whole(count)} ${name}`);
     return place.show(whole(counts.completed + counts.failed + counts.stopped), told.join(" · ") || "none failed, none rejected");
   } };
 }

@@ -19,6 +19,9 @@ export function mount(element, { run, api, subscribe }, tell) {
     if (state === shown) return;
     shown = state;
     replace(element, result(run.detail, isLive && run.isOver ? releases() : null), ending(run), run.releases.map((release) => released(release)));
+    const comes = !element.children.length && !run.isOver;
+    if (comes) replace(element, h("p", { class: "soft" }, "What the run comes to will stand here."));
+    element.toggleAttribute("data-comes", comes);
     element.hidden = !element.children.length;
   }
 

@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 
 from clients.embedded.stack import embedded_stack
+from clients.runs.lookup import known_run, spec_as_written
+from clients.runs.service.servers import reach_servers
 from clients.temporal import connect
 from tests.support.command_bench import Bench, ending, read_until
 
@@ -15,6 +17,11 @@ async def terminated(home: Path, run_id: str) -> None:
     async with embedded_stack(home, ui=False) as stack:
         client = await connect(stack.temporal_address)
         await client.get_workflow_handle(run_id).terminate(reason="not wanted")
+
+
+async def as_written(home: Path, run_id: str) -> str | None:
+    async with reach_servers(home) as servers:
+        return await spec_as_written(await known_run(servers, run_id))
 
 
 async def test_commands_tell_at_once_that_a_run_was_terminated(bench: Bench) -> None:
@@ -37,5 +44,7 @@ async def test_commands_tell_at_once_that_a_run_was_terminated(bench: Bench) -> 
     gone_through = bench.ratchet("replay", run_id)
     assert gone_through.returncode == 0 and "no difference" in gone_through.stdout, gone_through.stdout + gone_through.stderr
     bench.open_gate()
-    assert bench.facts("retry", run_id)["status"] == "completed"
+    retried = bench.facts("retry", run_id)
+    assert retried["status"] == "completed"
+    assert await as_written(bench.home, retried["run_id"]) == (bench.directory / "spec.yaml").read_text()
     assert bench.facts("delete", run_id, "--yes")["deleted"]

@@ -256,6 +256,11 @@ async def test_a_refused_spec_and_a_run_that_waits_are_told_apart_from_nothing(
     told = (await read(http, "/broken/replay", 409))["error"]["message"]
     assert "refused before it began" in told
     assert (await http.delete("/optimizations/broken")).status_code == 409
+    kept = await read(http, "/broken/spec")
+    assert "never-added" in kept["text"] and (kept["written"], kept["dataset_id"]) == (None, None)
+    with pytest.raises(Exception, match="failed"):
+        await (await engines.start({"name": "no spec", "deep": [[["dish"]]]}, run_id="nothing-of-a-spec")).result()
+    assert "dish" in (await read(http, "/nothing-of-a-spec/spec"))["text"], "it is shown as it was sent"
 
 
 async def test_a_run_is_there_as_soon_as_it_was_accepted(http: httpx.AsyncClient, engines: Engines) -> None:

@@ -62,6 +62,11 @@ async def test_a_spec_is_started_as_it_is_written(http: httpx.AsyncClient, engin
     anew = (await http.post("/spec/start?new=true", json={"text": text})).json()
     assert (anew["optimization_id"], anew["created"]) == (f"{run_id}-2", True)
     await engines.client.get_workflow_handle(f"{run_id}-2").result()
+    retried = (await http.post(f"/optimizations/{run_id}/retry")).json()["optimization_id"]
+    await engines.client.get_workflow_handle(retried).result()
+    shown = (await http.get(f"/optimizations/{retried}/spec")).json()
+    assert shown["written"] == text, "whoever retries has the author's text as well"
+    assert shown["dataset_id"] == checked["dataset_id"] is not None, "it is seen that both have the same samples"
 
 
 async def test_what_is_wrong_with_a_written_spec_is_refused_with_its_line(http: httpx.AsyncClient) -> None:

@@ -13,7 +13,8 @@ from playwright.async_api import Page, expect
 
 from tests.support.hill_specs import gated_spec
 from tests.support.http_api import until
-from tests.support.page_browser import Opens
+from tests.support.page_browser import Opens, keep_picture
+from tests.support.page_edges import BEYOND
 
 AT_MOST = 100.0
 """Milliseconds."""
@@ -77,19 +78,57 @@ async def test_a_forecast_goes_on_at_the_rate_of_so_far_for_as_long_as_the_serve
     assert found["wall_time"]["used"] == pytest.approx(given.get("now", 50))
 
 
+OVERLAPPING = """
+() => {
+  const texts = [...document.querySelectorAll(".burn-plot text")];
+  const places = texts.map((text) => text.getBoundingClientRect());
+  const apart = (one, other) => one.right <= other.left || other.right <= one.left
+    || one.bottom <= other.top || other.bottom <= one.top;
+  const found = [];
+  texts.forEach((text, first) => texts.slice(0, first).forEach((other, second) => {
+    if (!apart(places[first], places[second])) found.push([text.textContent, other.textContent]);
+  }));
+  return found;
+}
+"""
+"""Texts of the chart that stand on each other."""
+DRAWN_AS_WIDE = """
+() => {
+  const chart = document.querySelector(".burn-plot svg");
+  return Math.abs(chart.clientWidth - chart.viewBox.baseVal.width) < 2;
+}
+"""
+
+
+async def no_names_overlap(page: Page) -> None:
+    for width in (1280, 390):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await expect(page.locator(".burn-plot .burn-name")).to_have_count(4)
+        await page.wait_for_function(DRAWN_AS_WIDE)
+        assert await page.evaluate(OVERLAPPING) == []
+        assert await page.evaluate(BEYOND) == []
+        await keep_picture(page, f"budget-{width}")
+    await page.set_viewport_size({"width": 1280, "height": 900})
+
+
 async def test_the_budget_is_followed_without_a_reload(open_page: Opens, http: httpx.AsyncClient, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    spec = gated_spec(gate, name="burning", budget={"samples": 100}, stop={"max_rounds": 2, "no_improvement": 0})
+    budget = {"samples": 100, "tokens": 100_000, "cost": 100.0, "wall_time": "9d"}
+    spec = gated_spec(gate, name="burning", budget=budget, stop={"max_rounds": 2, "no_improvement": 0})
     run_id = (await http.post("/optimizations", json=spec)).json()["optimization_id"]
     await until(http, run_id, "running")
     page = await open_page(f"runs/{run_id}/budget")
     calls = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Calls"))
     await expect(calls).to_contain_text("100%")
+    await expect(page.locator(".burn-plot").get_by_text("now")).to_be_visible()
+    await no_names_overlap(page)
     gate.touch()
     await until(http, run_id, "completed")
     spend = (await http.get(f"/optimizations/{run_id}")).json()["spend"]
     await expect(calls).to_contain_text(str(spend["samples"]))
-    await expect(page.get_by_role("img", name="What is left of each budget over time: Calls")).to_be_visible()
+    await expect(page.get_by_role("img", name="What is left of each budget over time: Cost")).to_be_visible()
+    await expect(page.locator(".pill.status")).to_have_text("completed")
+    await no_names_overlap(page)
 
 
 async def test_a_candidate_in_flight_is_followed_to_its_end(open_page: Opens, http: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -30,6 +30,20 @@ async def never_reloaded(page: Page) -> bool:
     return bool(await page.evaluate("window.stayed === true"))
 
 
+WATCH_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((seen) => {
+  const place = ({ node, previousRect, currentRect }) =>
+    `${node?.parentElement?.closest("[class]")?.className}: ${previousRect.y} to ${currentRect.y}`;
+  for (const one of seen.getEntries()) {
+    if (!one.hadRecentInput) window.shifts.push([one.value, one.sources.map(place)]);
+  }
+}).observe({ type: "layout-shift", buffered: true });
+"""
+MOST_SHIFTED = 0.05
+"""As browsers sum up what moves while nobody touches the page."""
+
+
 async def decisions(page: Page) -> list[str]:
     return await page.locator(".log .words").all_inner_texts()
 
@@ -52,6 +66,7 @@ async def test_a_run_appears_in_the_list_and_is_followed_to_its_end_without_a_re
 ) -> None:
     page = await open_page("runs?search=followed")
     await page.evaluate("window.stayed = true")
+    await page.evaluate(WATCH_SHIFTS)
     await expect(page.get_by_text("No run is like that")).to_be_visible()
     gate = tmp_path / "gate"
     run_id = await start(http, gate, "followed")
@@ -67,6 +82,8 @@ async def test_a_run_appears_in_the_list_and_is_followed_to_its_end_without_a_re
     await expect(page.locator(".of-scores").get_by_role("img", name="4 trials in 3 rounds")).to_be_visible()
     assert next(line for line in await decisions(page) if line.startswith("Round ")).startswith("Round 3: r3-")
     await expect(page.get_by_role("button", name="Pause")).to_be_hidden()
+    shifts = await page.evaluate("window.shifts")
+    assert sum(value for value, _ in shifts) < MOST_SHIFTED, shifts
     await page.get_by_role("link", name="Ratchet, all runs").click()
     await expect(row.get_by_text("completed")).to_be_visible()
     assert await never_reloaded(page)

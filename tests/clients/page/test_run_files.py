@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
 from playwright.async_api import Page, expect
 
+from ratchet._formats.yaml_text import yaml_text
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
 from tests.support.html_reports import HtmlReport
 from tests.support.page_browser import Opens, keep_picture
 from tests.support.word_runs import word_spec
@@ -61,6 +64,37 @@ async def test_the_spec_is_shown_as_its_author_wrote_it_and_as_it_was_run(open_p
     await expect(page.get_by_label("Spec as its author wrote it")).to_have_text(written)
     await page.get_by_text("As it was run").click()
     await expect(page.get_by_label("Spec as it was run")).to_contain_text('kind: "python"')
+
+
+async def test_again_leads_to_the_same_samples_or_says_that_it_does_not(
+    open_page: Opens, engines: Engines, http: httpx.AsyncClient
+) -> None:
+    samples = [{"id": f"s{number}", "input": number} for number in range(4)]
+    first = (await http.post("/datasets", json={"name": "moving", "items": samples})).json()
+    for name, dataset, written in (
+        ("by-path", {"id": first["dataset_id"]}, {"path": "beside/the/spec.jsonl"}),
+        ("by-name", {"name": "moving"}, {"name": "moving"}),
+    ):
+        spec = hill_spec(name=name, stop={"max_rounds": 1}, dataset=dataset)
+        text = f"# why?\n{yaml_text(spec | {'dataset': written})}"
+        handle = await engines.client.start_workflow(
+            "OptimizationWorkflow", spec, id=name, task_queue="optimization", memo={"ratchet": {"written": text}}
+        )
+        await handle.result()
+    page = await open_page("new?again=by-name")
+    editor, notices = page.get_by_label("Spec", exact=True), page.locator(".notices")
+    await expect(editor).to_have_value(re.compile("the spec of by-name\n\n# why[?]"))
+    await expect(page.locator(".check-state")).to_contain_text("Ready to start")
+    await expect(notices).to_be_empty()
+    await http.post("/datasets", json={"name": "moving", "items": samples[1:]})
+    await page.reload()
+    await expect(notices).to_contain_text("It leads to other samples now than by-name had")
+    await expect(notices).to_contain_text(first["dataset_id"])
+    await expect(editor).to_have_value(re.compile("# why[?]"))
+    await page.evaluate("location.hash = '#/new?again=by-path'")
+    await expect(notices).to_contain_text("names files that this server may not read")
+    await expect(editor).to_have_value(re.compile(f"the spec of by-path\n\n[^#]*{first['dataset_id']}"))
+    await expect(page.locator(".check-state")).to_contain_text("Ready to start")
 
 
 async def test_what_a_first_look_at_a_run_loads_is_small(open_page: Opens, words: str) -> None:

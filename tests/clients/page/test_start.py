@@ -14,11 +14,29 @@ from clients.runs.service.servers import Servers
 from ratchet._formats.yaml_text import yaml_text
 from store.read.access.access_tokens import Role
 from tests.support.access_tokens import made_token
+from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.http_api import until
 from tests.support.page_browser import Opens, keep_picture
 from tests.support.page_edges import BEYOND
 
+IN_THE_MIDDLE = """
+() => {
+  const buttons = [...document.querySelectorAll(".empty .buttons > *")];
+  const [first, last] = buttons.map((button) => button.getBoundingClientRect());
+  const card = document.querySelector(".empty").getBoundingClientRect();
+  return Math.abs(first.left + last.right - card.left - card.right) < 2;
+}
+"""
+DANGLING = """
+() => [...document.querySelectorAll(".facts li")].filter((fact) => {
+  const list = document.querySelector(".facts").getBoundingClientRect(), { left } = fact.getBoundingClientRect();
+  const dot = left + parseFloat(getComputedStyle(fact, "::before").left);
+  const opensLine = fact.getClientRects()[0].left <= list.left;
+  return opensLine && dot + 6 > list.left;
+}).length
+"""
+"""Dots between facts that stand at the beginning of a line."""
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 
 
@@ -32,6 +50,26 @@ async def test_a_spec_is_pasted_mended_priced_started_and_watched(
     page = await open_page()
     await page.get_by_role("link", name="New run", exact=True).first.click()
     editor = page.get_by_label("Spec", exact=True)
+    # What only the workers refuse is told where the run would have been, and leads back to what was written.
+    refused = "# why?\n" + yaml_text(hill_spec(name="refused", target={"kind": "python", "ref": "unlisted:thing"}))
+    await paste(page, refused)
+    await page.get_by_role("button", name="Start…").click()
+    await page.get_by_role("dialog", name="Start refused?").get_by_role("button", name="Start", exact=True).click()
+    for _ in range(2):
+        await expect(page.get_by_role("heading", level=1, name="This run was refused")).to_be_visible()
+        await expect(page.get_by_role("alert")).to_contain_text("unlisted")
+        assert await accessible(page) == []
+        assert await page.evaluate(IN_THE_MIDDLE)
+        await keep_picture(page, "refused-run")
+        await page.reload()
+    change = page.get_by_role("link", name="Change the spec")
+    await change.click()
+    await expect(editor).to_have_value(refused)
+    await page.evaluate("sessionStorage.clear()")
+    await page.go_back()
+    await change.click()
+    await expect(editor).to_have_value(re.compile("the spec of refused-.*\n\n# why[?]\n"))
+
     spec = hill_spec(name="from-the-page", target={"kind": "python", "ref": "plugged:hill", "at_most": {"cost": 0.5}})
     right = yaml_text(spec).replace("value: 10", f"value: 10  # {HOSTILE}")
     await paste(page, right.replace("metric:", "metrik:"))
@@ -94,23 +132,27 @@ async def test_a_spec_is_pasted_mended_priced_started_and_watched(
     assert await accessible(page) == []
     await dialog.get_by_role("button", name="Start, and pay for it").click()
     await expect(page.locator(".pill.status")).to_have_text("completed")
+    assert await page.evaluate("sessionStorage.length") == 0  # the run has its spec, so no draft is kept
     run_id = page.url.rpartition("/")[2]
     run = await until(http, run_id, "completed")
     assert run["dataset_count"] == 10
+    await expect(page.locator(".facts")).to_contain_text("10 samples of numbers@1")
     written = (await http.get(f"/optimizations/{run_id}/spec")).json()["written"]
     assert HOSTILE in written and 'name: "numbers@1"' in written
 
     # Again, with what was changed; the same spec is not paid twice without a word, and what failed is retried alone.
     await page.get_by_role("link", name="Again, with…").click()
     await expect(editor).to_have_value(re.compile(f"the spec of {run_id}"))
+    await expect(editor).to_have_value(re.compile(re.escape(HOSTILE)))  # with the comments of its author
     await expect(page.locator(".plan")).to_contain_text("This spec ran before")
     await page.get_by_role("button", name="Start…").click()
     await expect(page.get_by_role("dialog", name="Run it again?")).to_contain_text("paid for again")
     await page.keyboard.press("Escape")
     await page.evaluate("(id) => { location.hash = `#/runs/${id}` }", run_id)
-    await page.get_by_role("button", name="Retry what failed…").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Retry", exact=True).click()
-    await page.wait_for_url(f"**/runs/{run_id}-2")
+    await expect(page.get_by_role("group", name="Trials")).to_contain_text("none failed, none rejected")
+    await expect(page.get_by_role("link", name="Again, with…")).to_be_visible()
+    await expect(page.get_by_role("button", name="Retry what failed…")).to_have_count(0)
+    assert (await http.post(f"/optimizations/{run_id}/retry")).status_code == 201
     again = await until(http, f"{run_id}-2", "completed")
     assert (again["spec"]["retry_of"], again["spend"]["samples"]) == (run_id, 0)
     assert await page.evaluate("window.hacked") is None
@@ -134,3 +176,48 @@ async def test_who_may_only_read_is_told_so_and_a_template_is_a_spec_that_can_be
         json.dumps({"text": "name: x"}),
     )
     assert refused == 403
+
+
+async def test_what_failed_is_said_and_offered_for_a_retry_to_whoever_may_and_where_it_can_be(
+    open_page: Opens, http: httpx.AsyncClient, guarded_url: str, servers: Servers, engines: Engines, tmp_path: Path
+) -> None:
+    (broken := tmp_path / "broken").touch()
+    spec = hill_spec(name="half-broken", target={"kind": "python", "ref": "plugged:raises_while_a_file_is_there"})
+    spec |= {"configuration": spec["configuration"] | {"broken": str(broken)}, "stop": {"max_rounds": 1}}
+    failing = (await http.post("/optimizations", json=spec)).json()["optimization_id"]
+    await until(http, failing, "completed")
+    broken.unlink()
+    reader = await open_page(f"runs/{failing}", base=guarded_url, may_complain=True)
+    await reader.get_by_role("dialog").get_by_label("Token").fill(await made_token(servers.database, "only-reads", Role.READ))
+    await reader.get_by_role("button", name="Sign in").click()
+    page = await open_page(f"runs/{failing}")
+    retry = page.get_by_role("button", name="Retry what failed…")
+    for one in (reader, page):
+        await expect(one.get_by_role("group", name="Trials")).to_contain_text("6 answers missing")
+        await expect(one.get_by_role("link", name="Again, with…")).to_be_visible()
+    await expect(retry).to_be_enabled()
+    await expect(reader.get_by_role("button", name="Retry what failed…")).to_have_count(0)
+
+    await retry.click()
+    await expect(page.get_by_role("dialog")).to_contain_text("6 answers failed.")
+    await page.get_by_role("dialog").get_by_role("button", name="Retry", exact=True).click()
+    await page.wait_for_url(f"**/runs/{failing}-2")
+    await expect(page.locator(".facts")).to_contain_text(f"retries {failing}")
+    await expect(page.get_by_role("group", name="Trials")).to_contain_text("none failed")
+    assert (await until(http, f"{failing}-2", "completed"))["spend"]["samples"] == 6
+    await expect(retry).to_have_count(0)
+    for width in (390, 1024, 1280):
+        await page.set_viewport_size({"width": width, "height": 844})
+        assert await page.evaluate(BEYOND) == []
+        assert await page.evaluate("document.querySelectorAll('.facts li').length") == 4
+        assert await page.evaluate(DANGLING) == 0
+        await keep_picture(page, f"retried-{width}")
+
+    async with engines.database.transaction() as connection:
+        queue = '"optimization-evaluation-00000000beef"'
+        changed = f"UPDATE runs SET spec = jsonb_set(spec, '{{execution,evaluation_task_queue}}', '{queue}') WHERE run_id = $1"
+        await connection.execute(changed, failing)
+    await page.locator(".facts").get_by_role("link", name=failing).click()
+    await expect(retry).to_be_disabled()
+    await expect(retry).to_contain_text(f"It needs its plug-ins: retry it where they are, by ratchet retry {failing}")
+    assert (await http.post(f"/optimizations/{failing}/retry")).status_code == 409

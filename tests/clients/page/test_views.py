@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
@@ -56,6 +57,52 @@ async def test_the_score_chart_shows_every_trial_and_is_walked_with_the_arrow_ke
     assert "round 1: score 0.3442, became the best, better" in await status_text(page)
     await chart.press("Enter")
     await expect(page.get_by_role("heading", name="Candidate #1 r1-85d764d3")).to_be_visible()
+
+
+TRIED = """
+async ({ values, width }) => {
+  const { mount } = await import("/page/detail/factors.js");
+  const place = document.createElement("section");
+  place.className = "card";
+  place.style.width = `${width}px`;
+  document.getElementById("main").replaceChildren(place);
+  const factors = ["param:temperature", "param:reasoning_effort"];
+  const candidates = values.map((row, number) => ({ candidate_id: `c${number}`, score: 0.5 + number / 9, values: row }));
+  const run = { id: "r", isOver: true, searching: candidates.map(({ score }) => ({ objective_score: score })) };
+  const api = { get: async () => ({ factors, candidates, importances: null }), ofRun() {} };
+  mount(place, { run, api, subscribe: () => () => {} });
+  for (let frame = 0; frame < 9; frame++) await new Promise(requestAnimationFrame);
+  const names = [...place.querySelectorAll("text.tried-label")].filter((text) => text.querySelector("title"));
+  const box = place.getBoundingClientRect();
+  return {
+    shown: !place.hidden,
+    told: place.innerText,
+    names: names.map((text) => text.firstChild.textContent),
+    inside: names.every((text) => {
+      const { left, right } = text.getBoundingClientRect();
+      return left >= box.left && right <= box.right;
+    }),
+  };
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "names"),
+    [
+        ([[0.5, "low"], [0.5, "low"]], 800, []),
+        ([[0.5, "low"]], 800, []),
+        ([[0.5, "low"], [0.7, "low"]], 800, ["param:temperature", "score"]),
+        ([[0.5, "low"], [0.7, "high"]], 800, ["param:temperature", "param:reasoning_effort", "score"]),
+        ([[0.5, "low"], [0.7, "high"]], 330, ["temperature", "reasoning_e…", "score"]),
+    ],
+)
+async def test_only_values_that_varied_are_shown_as_tried(
+    functions: Page, values: list[list[Any]], width: int, names: list[str]
+) -> None:
+    found = await functions.evaluate(TRIED, {"values": values, "width": width})
+    assert (found["names"], found["inside"], found["shown"]) == (names, True, bool(names))
+    assert ("only a search over values works that out" in found["told"]) == bool(names)
 
 
 async def test_the_lineage_has_several_parents_and_tells_what_became_of_each(open_page: Opens, varied: str) -> None:
