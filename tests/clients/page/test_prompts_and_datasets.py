@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from playwright.async_api import Page, expect
 
@@ -19,6 +22,12 @@ Accessible = Callable[[Page], Awaitable[list[str]]]
 
 async def go(page: Page, tab: str) -> None:
     await page.locator(".tabs").get_by_role("link", name=tab, exact=True).click()
+
+
+async def downloaded(page: Page) -> list[dict[str, Any]]:
+    async with page.expect_download() as kept:
+        await page.get_by_role("link", name="Download JSONL").click()
+    return [json.loads(line) for line in (await (await kept.value).path()).read_text().splitlines()]
 
 
 async def test_a_prompt_is_looked_through_compared_rendered_and_moved(
@@ -91,6 +100,14 @@ async def test_a_dataset_is_looked_through_and_compared(open_page: Opens, access
     await page.get_by_label("Search").fill("questions")
     await expect(page.locator(".told")).to_have_text("2 datasets")
     await keep_picture(page, "datasets")
+    await page.get_by_role("button", name="Upload a dataset…").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("A file of samples").set_input_files(
+        {"name": "own.jsonl", "mimeType": "text/plain", "buffer": b'{"input": 1}\n'}
+    )
+    await dialog.get_by_role("button", name="Store 1 sample").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("own@1")
+    await page.go_back()
     await page.get_by_role("link", name="questions@2").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("questions@2")
     samples = page.locator(".sample")
@@ -109,6 +126,34 @@ async def test_a_dataset_is_looked_through_and_compared(open_page: Opens, access
     await go(page, "Versions")
     await expect(page.get_by_text("21 added, 2 removed, 0 changed")).to_be_visible()
     await keep_picture(page, "dataset-versions")
+    lines = await downloaded(page)
+    assert [line["id"] for line in lines] == [f"s{n}" for n in range(2, 60)] + ["copy"] and lines[0] == items[2]
+    lines[0] |= {"expected": f"now {HOSTILE}", "tags": ["even", "new"]}
+    for told in ("1 changed", "These are the same samples: they are questions@3."):
+        await page.get_by_role("button", name="New version…").click()
+        await dialog.get_by_label("A file of samples").set_input_files(
+            {
+                "name": "any.jsonl",
+                "mimeType": "text/plain",
+                "buffer": "".join(f"{json.dumps(line)}\n" for line in lines).encode(),
+            }
+        )
+        await expect(dialog.get_by_label("Name", exact=True)).to_have_value("questions")
+        await dialog.get_by_role("button", name="Store 59 samples").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("questions@3")
+        await expect(page.locator("main")).to_contain_text(told)
+    assert await downloaded(page) == lines
+    await expect(page.get_by_text("0 added, 0 removed, 1 changed")).to_be_visible()
+    changed = page.locator(".changed-samples").get_by_role("listitem")
+    await expect(changed).to_contain_text("s2")
+    await expect(changed).to_contain_text(f"expected was nothing → is now now {HOSTILE}")
+    await expect(changed).to_contain_text("tags was even → is now even, new")
+    await keep_picture(page, "dataset-changed")
+    assert await accessible(page) == []
+    await page.get_by_role("link", name="New run with this").click()
+    await expect(page.get_by_label("Spec", exact=True)).to_have_value(re.compile('\\n  name: "questions@3"\\n'))
+    await expect(page.locator(".notices")).to_contain_text("The spec names questions@3 now.")
+    await page.go_back()
     await go(page, "Copies")
     await expect(page.get_by_text("1 group of samples")).to_be_visible()
     await go(page, "Splits and slices")
