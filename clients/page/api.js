@@ -12,6 +12,9 @@ export class Problem extends Error {
   }
 }
 
+/** What the server says to programs: people are shown a link instead. */
+const API_PATH = /; GET \S.*? lists (those there are|some that it has)/g;
+
 let signInAsked = () => {};
 
 /** What to do when the server asks for its token. */
@@ -66,7 +69,7 @@ async function problemOf(response) {
   if (response.status === 401) signInAsked();
   const lines = (told?.problems?.length ? told.problems : [told?.error]).map((problem) => problem?.message).filter(Boolean);
   const message = lines.join("\n") || `The server answered ${response.status} ${response.statusText}`.trim();
-  return new Problem(response.status, message, told?.error?.field ?? null, Number(response.headers.get("Retry-After")) || null);
+  return new Problem(response.status, message.replace(API_PATH, ""), told?.error?.field ?? null, Number(response.headers.get("Retry-After")) || null);
 }
 
 function withQuery(path, query) {

@@ -14,7 +14,8 @@ from ratchet._frozen import Payload
 from store.connection import Connection, Database
 from store.encoding import decoded
 from store.encrypted_contents import contents_of
-from store.read.samples.excerpts import excerpt_column, excerpt_of
+from store.read.samples.excerpts import MOST_STORED_BYTES, excerpt_column, excerpt_of
+from store.read.samples.sample_changes import SampleChange, changes_between
 from store.read.samples.search_patterns import patterns_of
 
 MOST_SHOWN: Final = 100
@@ -106,6 +107,13 @@ class NamedSample(Payload):
     input: str | None
 
 
+class ChangedSample(NamedSample):
+    """A sample that says something else under the same id."""
+
+    changes: tuple[SampleChange, ...] | None
+    """Part by part; null where it is too long to be looked into."""
+
+
 class DatasetDifference(Payload):
     """What a dataset has that another has not, and the other way round.
 
@@ -121,7 +129,7 @@ class DatasetDifference(Payload):
     """Samples of the same id that say something else."""
     added_samples: tuple[NamedSample, ...]
     removed_samples: tuple[NamedSample, ...]
-    changed_samples: tuple[NamedSample, ...]
+    changed_samples: tuple[ChangedSample, ...]
 
 
 class SampleCopies(Payload):
@@ -241,16 +249,23 @@ class DatasetItemReader:
                 " ORDER BY position LIMIT $7",
                 *(*given, after, limit),
             )
-        items = tuple(
-            DatasetSample(**{**decoded(row, "input", "expected"), "tags": tuple(row["tags"]), "splits": tuple(row["splits"])})
-            for row in rows
-        )
+        items = tuple(_sample(row) for row in rows)
         return SamplePage(
             total=total,
             searched="ids" if encrypts else "contents",
             items=items,
             next_after=items[-1].position if len(items) == limit else None,
         )
+
+    async def behind(self, dataset_id: str, after: int, limit: int) -> list[DatasetSample]:
+        """Samples behind a position, in their order, for who wants all of them."""
+        async with self._database.snapshot() as connection:
+            rows = await connection.fetch(
+                "SELECT position, item_id, input, expected, weight, tags, splits FROM samples"
+                " WHERE dataset_id = $1 AND position > $2 ORDER BY position LIMIT $3",
+                *(dataset_id, after, limit),
+            )
+        return [_sample(row) for row in rows]
 
     async def difference(self, before: str, after: str) -> DatasetDifference:
         """What two datasets differ in, sample by sample."""
@@ -271,12 +286,13 @@ class DatasetItemReader:
                 before,
                 after,
             )
-            named = {}
+            named: dict[str, Any] = {}
             for kind, of in (("added", after), ("removed", before), ("changed", after)):
                 found = await connection.fetch(
                     f"{given} SELECT position FROM {kind} ORDER BY position LIMIT $3", before, after, MOST_SHOWN
                 )
                 named[f"{kind}_samples"] = await _named(connection, of, [row["position"] for row in found])
+            named["changed_samples"] = await _changed(connection, before, after, named["changed_samples"])
         return DatasetDifference(before=before, after=after, **dict(counts or {}), **named)
 
     async def copies(self, dataset_id: str) -> DatasetCopies:
@@ -314,6 +330,37 @@ async def _same_contents(connection: Connection, dataset_id: str) -> list[list[i
         places[sha256(f"{row['input']}\n{row['expected']}".encode()).digest()].append(row["position"])
     found = [group for group in places.values() if len(group) >= _SHORTEST_COPY]
     return sorted(found, key=lambda group: (-len(group), group[0]))
+
+
+async def _changed(
+    connection: Connection, before: str, after: str, samples: Sequence[NamedSample]
+) -> tuple[ChangedSample, ...]:
+    """The same samples with what changed of each."""
+    found: dict[str, dict[str, DatasetSample]] = {}
+    for dataset_id in (before, after):
+        rows = await connection.fetch(
+            "SELECT position, item_id, input, expected, weight, tags, splits FROM samples"
+            " WHERE dataset_id = $1 AND item_id = ANY($2)"
+            f" AND pg_column_size(input) + coalesce(pg_column_size(expected), 0) <= {MOST_STORED_BYTES}",
+            dataset_id,
+            [sample.item_id for sample in samples],
+        )
+        found[dataset_id] = {row["item_id"]: _sample(row) for row in rows}
+    changed = []
+    for sample in samples:
+        one, other = (found[dataset_id].get(sample.item_id) for dataset_id in (before, after))
+        parts = ("input", "expected", "weight", "tags")
+        changes = (
+            None
+            if one is None or other is None
+            else changes_between({part: getattr(one, part) for part in parts}, {part: getattr(other, part) for part in parts})
+        )
+        changed.append(ChangedSample(**sample.model_dump(), changes=changes))
+    return tuple(changed)
+
+
+def _sample(row: Any) -> DatasetSample:
+    return DatasetSample(**{**decoded(row, "input", "expected"), "tags": tuple(row["tags"]), "splits": tuple(row["splits"])})
 
 
 async def _named(connection: Connection, dataset_id: str, positions: Sequence[int]) -> tuple[NamedSample, ...]:

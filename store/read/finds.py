@@ -1,4 +1,4 @@
-"""What a word finds: runs, prompts, candidates, and what people said of them. Every look is bounded."""
+"""What a word finds: runs, prompts, datasets, candidates, and what people said of them. Every look is bounded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_CANDIDATES: Final = 5000
 LONGEST_TEXT: Final = 200
 """Characters of a note that are told."""
 
-FindKind = Literal["run", "prompt", "candidate", "tag", "note"]
+FindKind = Literal["run", "prompt", "dataset", "candidate", "tag", "note"]
 
 
 class Find(Payload):
@@ -32,6 +32,8 @@ class Find(Payload):
     item_id: str | None = None
     replicate: int | None = None
     prompt: str | None = None
+    dataset_id: str | None = None
+    """Of a dataset: its newest version with such a name."""
     status: str | None = None
     """Of a run."""
     who: str | None = None
@@ -51,6 +53,7 @@ class FindReader:
             return [
                 *await _runs(connection, wanted, team, limit),
                 *await _prompts(connection, wanted, team, limit),
+                *await _datasets(connection, wanted, team, limit),
                 *await _candidates(connection, wanted, team, limit),
                 *await _tags(connection, wanted, team, limit),
                 *await _notes(connection, wanted, team, limit),
@@ -80,6 +83,26 @@ async def _prompts(connection: Connection, word: str, team: str | None, limit: i
         limit,
     )
     return [Find(kind="prompt", text=row["name"], prompt=row["name"]) for row in rows]
+
+
+async def _datasets(connection: Connection, word: str, team: str | None, limit: int) -> list[Find]:
+    """By the names of their versions, each name once; those without a version by the name under which they were brought."""
+    rows = await connection.fetch(
+        "SELECT text, dataset_id FROM ("
+        " SELECT DISTINCT ON (v.name) v.name || '@' || v.version AS text, v.dataset_id, v.created_at FROM dataset_versions v"
+        " WHERE position(lower($1) IN lower(v.name)) > 0 AND ($2::text IS NULL OR team_has_dataset($2, v.dataset_id))"
+        " ORDER BY v.name, v.version DESC"
+        ") named UNION ALL SELECT text, dataset_id FROM ("
+        " SELECT d.name AS text, d.dataset_id FROM datasets d"
+        " WHERE position(lower($1) IN lower(d.name)) > 0 AND ($2::text IS NULL OR team_has_dataset($2, d.dataset_id))"
+        " AND NOT EXISTS (SELECT FROM dataset_versions v WHERE v.dataset_id = d.dataset_id)"
+        " ORDER BY d.created_at DESC, d.dataset_id LIMIT $3"
+        ") unnamed LIMIT $3",
+        word,
+        team,
+        limit,
+    )
+    return [Find(kind="dataset", **row) for row in rows]
 
 
 async def _candidates(connection: Connection, word: str, team: str | None, limit: int) -> list[Find]:

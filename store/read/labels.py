@@ -25,7 +25,8 @@ CATEGORIES: Final[dict[str, tuple[str, ...]]] = {
 """Of kinds that need none of their own."""
 QUESTION: Final = (
     "q.question_id, q.run_id AS optimization_id, q.kind, q.words, q.categories, q.drawn, q.seed, q.candidates, q.purpose,"
-    " q.drawn_from, q.who, q.through, q.at"
+    " q.drawn_from, q.who, q.through, q.at,"
+    " CASE q.kind WHEN 'scale' THEN coalesce(q.ends, ARRAY['worst', 'best']) ELSE '{}' END AS ends"
 )
 
 
@@ -38,6 +39,8 @@ class LabelQuestion(Payload):
     words: str
     categories: tuple[str, ...]
     """What can be said; of a scale its steps, the lowest first."""
+    ends: tuple[str, ...]
+    """What the lowest and the highest step of a scale mean; of other kinds nothing."""
     drawn: Drawn
     """Answers were drawn at random, or from those alone of which some scores passed and others did not."""
     seed: int

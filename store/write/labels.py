@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ratchet._frozen import Payload
 from store.connection import Connection, Database
-from store.encoding import storable_text
+from store.encoding import from_json, storable_text
 from store.encrypted_contents import contents_of
 from store.events import lock_run
 from store.read.labels import Drawn, QuestionKind
@@ -25,7 +25,7 @@ MOST_OF_A_RUN: Final = 100
 CANDIDATE, CONFIRMATION = "candidate", "confirmation"
 
 _ANSWERED: Final = """
-    SELECT item_hash, replicate - $5 AS place, replicate, score_details FROM outcomes
+    SELECT item_hash, replicate - $5 AS place, replicate, score_details, output FROM outcomes
     WHERE config_hash = $1 AND target = $2 AND scorer = $3 AND run_id = $4 AND status <> 'failed' AND NOT texts_removed
       AND replicate >= $5 AND replicate < $5 + $6
       AND item_hash IN (SELECT item_hash FROM suite_samples WHERE run_id = $4 AND split = $7)
@@ -44,18 +44,20 @@ _SINGLE: Final = f"""
     ORDER BY drawn LIMIT $10
 """
 _PAIR: Final = f"""
-    SELECT one.item_hash, one.replicate, other.replicate AS other_replicate,
+    SELECT one.item_hash, one.replicate, other.replicate AS other_replicate, one.output, other.output AS other_output,
            {_ORDER.format(seed="$8", key="$1::text, $11::text, one.item_hash, one.place")} AS drawn,
            count(*) OVER () AS total
     FROM ({_ANSWERED}) AS one
     JOIN (
-        SELECT item_hash, replicate - $14 AS place, replicate, score_details FROM outcomes
+        SELECT item_hash, replicate - $14 AS place, replicate, score_details, output FROM outcomes
         WHERE config_hash = $11 AND target = $12 AND scorer = $13 AND run_id = $4 AND status <> 'failed' AND NOT texts_removed
           AND replicate >= $14 AND replicate < $14 + $15
     ) AS other USING (item_hash, place)
-    WHERE NOT $9 OR {_DISAGREES.format(details="one.score_details")} OR {_DISAGREES.format(details="other.score_details")}
+    WHERE (NOT $9 OR {_DISAGREES.format(details="one.score_details")} OR {_DISAGREES.format(details="other.score_details")})
+      AND one.output::text <> other.output::text
     ORDER BY drawn LIMIT $10
 """
+"""Of two answers that say the same none is better. Encrypted ones always differ: who reads them leaves out those alike."""
 
 
 class NewQuestion(Payload):
@@ -64,6 +66,8 @@ class NewQuestion(Payload):
     kind: QuestionKind
     words: str
     categories: tuple[str, ...]
+    ends: tuple[str, ...] = ()
+    """What the first and the last step of a scale mean; none for worst and best."""
     drawn: Drawn
     seed: int
     candidates: tuple[str, ...]
@@ -117,7 +121,7 @@ class Labels:
                 raise NothingToLabel(_nothing(run_id, question))
             question_id: int = await connection.fetchval(
                 "INSERT INTO label_questions (run_id, kind, words, categories, drawn, seed, candidates, purpose, drawn_from,"
-                " who, through) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING question_id",
+                " who, through, ends) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING question_id",
                 run_id,
                 question.kind,
                 contents_of(connection).text(question.words),
@@ -129,6 +133,7 @@ class Labels:
                 total,
                 storable_text(who),
                 through,
+                [storable_text(one) for one in question.ends] or None,
             )
             await connection.copy_records_to_table(
                 "label_items",
@@ -194,15 +199,22 @@ async def _drawn(connection: Connection, run_id: str, question: NewQuestion) -> 
 async def _pairs(
     connection: Connection, question: NewQuestion, one: MeasuredTrial, other: MeasuredTrial
 ) -> tuple[int, list[_Item]]:
-    """Pairs of answers to the same sample; which one is shown first is drawn as well."""
+    """Pairs of answers to the same sample that say something else; which one is shown first is drawn as well."""
     second = other.config_hash, other.target, other.scorer, other.first_replicate, other.replicates
-    rows = await connection.fetch(_PAIR, *_asked(one), question.seed, *_wanted(question), *second)
-    items = []
-    for row in rows:
+    disagree, count = _wanted(question)
+    hidden = contents_of(connection).encrypts
+    wanted = (*_asked(one), question.seed, disagree, None if hidden else count, *second)
+    total, items = 0, list[_Item]()
+    async for row in connection.cursor(_PAIR, *wanted):
+        if hidden and from_json(row["output"]) == from_json(row["other_output"]):
+            continue
+        total = total + 1 if hidden else row["total"]
+        if len(items) == count:
+            continue
         keys = _key(one, row["replicate"]), _key(other, row["other_replicate"])
         first, then = keys if row["drawn"][-1] % 2 == 0 else keys[::-1]
         items.append(_Item(row["drawn"], row["item_hash"], first, then))
-    return (rows[0]["total"] if rows else 0), items
+    return total, items
 
 
 async def _trial(connection: Connection, run_id: str, candidate_id: str, purpose: str) -> MeasuredTrial:
@@ -232,4 +244,6 @@ def _record(question_id: int, position: int, item: _Item) -> tuple[Any, ...]:
 def _nothing(run_id: str, question: NewQuestion) -> str:
     if question.drawn == "disagreement":
         return f"drawn: of no such answer of {run_id} do some scores pass and others not; draw at random"
+    if question.kind == "better_of_two":
+        return f"candidates: {run_id} has no two answers of them that say something else and are still there; name others"
     return f"candidates: {run_id} has no such answer whose text is still there; name others"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -50,6 +51,9 @@ async def test_versions_are_told_with_what_they_differ_in_and_what_says_the_same
     found = await reader.difference(one, other)
     assert (found.same, found.added, found.removed, found.changed) == (1, 1, 0, 1)
     assert ([s.item_id for s in found.added_samples], [s.item_id for s in found.changed_samples]) == (["c"], ["b"])
+    assert [change.model_dump() for change in found.changed_samples[0].changes or ()] == [
+        {"part": "expected", "before": "2", "after": "3"}
+    ]
     back = await reader.difference(other, one)
     assert (back.same, back.added, back.removed, back.changed) == (1, 0, 1, 1)
     assert [(version.name, version.version) for version in (await reader.use(one, None)).versions] == [
@@ -59,6 +63,22 @@ async def test_versions_are_told_with_what_they_differ_in_and_what_says_the_same
     copies = await reader.copies(other)
     assert (copies.groups, copies.extra, [s.item_id for s in copies.items[0].samples]) == (1, 1, ["a", "c"])
     assert (await reader.copies(one)).groups == 0
+
+
+async def test_of_a_changed_sample_each_part_is_told_and_of_a_long_one_what_is_around_the_change(database: Database) -> None:
+    long = "word " * 1_000
+    before = {"id": "a", "input": {"text": f"{long}old {long}", "kind": "one", "gone": True}, "tags": ["x"]}
+    after = {"id": "a", "input": {"text": f"{long}new {long}", "kind": "one"}, "expected": "yes", "tags": ["x", "y"]}
+    reader = DatasetItemReader(database)
+    found = await reader.difference(await stored(database, [before]), await stored(database, [after]))
+    changes = {change.part: (change.before, change.after) for change in found.changed_samples[0].changes or ()}
+    assert set(changes) == {"input.text", "input.gone", "expected", "tags"}
+    assert (changes["input.gone"], changes["expected"], changes["tags"]) == (("true", None), ("", "yes"), ("x", "x, y"))
+    told = changes["input.text"]
+    assert ("word old word" in (told[0] or ""), "word new word" in (told[1] or ""), len(told[0] or "") < 1_100) == (True,) * 3
+    too_long = [{**before, "input": random.Random(1).randbytes(40_000).hex()}, {**before, "input": "short"}]
+    found = await reader.difference(*[await stored(database, [one]) for one in too_long])
+    assert found.changed_samples[0].changes is None
 
 
 async def test_a_team_is_shown_what_it_has_alone(database: Database) -> None:

@@ -86,6 +86,8 @@ async def all_filters(reader: StoreReader, run: ExampleRun) -> dict[str, list[st
         "quoted": {"search": '"3" 100%'},
         "to the letter": {"search": "1__%"},
         "id": {"search": "S4"},
+        "answer": {"search": "ONE 2"},
+        "what went wrong": {"search": "broke"},
     }
     return {name: sorted(await kept(reader, run, **wanted)) for name, wanted in asked.items()}
 
@@ -105,6 +107,8 @@ EXPECTED = {
     "quoted": ["s3"],
     "to the letter": [],
     "id": ["s4"],
+    "answer": ["s2"],
+    "what went wrong": ["s6"],
 }
 
 
@@ -152,6 +156,20 @@ async def test_pages_follow_each_other_and_show_what_was_answered(example: Examp
     assert (beyond.total, beyond.items, beyond.next_after) == (7, (), None)
 
 
+async def test_a_search_looks_into_the_answers_of_as_many_columns_as_it_can(
+    example: ExampleRun, reader: StoreReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await opened(example)
+    await measured(run)
+    for most, columns, samples in ((21, 3, ["s3"]), (14, 2, []), (1, 1, [])):
+        monkeypatch.setattr("store.read.samples.matrix.MOST_SEARCHED_ANSWERS", most)
+        page = await reader.matrix.page(run.run_id, list(MADE), wanted=MatrixFilter(search="two 3"))
+        assert page is not None
+        assert (page.columns_searched, [row.item_id for row in page.items]) == (columns, samples)
+    everything = await reader.matrix.page(run.run_id, list(MADE))
+    assert everything is not None and everything.columns_searched == 0
+
+
 async def test_one_sample_is_told_in_full_and_what_is_not_there_is_named(example: ExampleRun, reader: StoreReader) -> None:
     run = await opened(example)
     await keep_states(run, await measured(run))
@@ -164,6 +182,9 @@ async def test_one_sample_is_told_in_full_and_what_is_not_there_is_named(example
     assert told is not None
     assert [one.candidate_id for one in told.candidates] == ["two", "one"]
     assert (told.candidates[0].answers[0].output, told.candidates[1].answers[0].output) == ("two 2", long)
+    assert await reader.matrix.answers(run.run_id, "s2", ["two", "one"]) == told
+    with pytest.raises(NoSample):
+        await reader.matrix.answers(run.run_id, "2", ["one"])
     with pytest.raises(UnknownColumn):
         await reader.matrix.page(run.run_id, ["nobody"])
     with pytest.raises(NoSample):
@@ -188,7 +209,7 @@ async def test_encrypted_contents_are_shown_and_searched_by_id_alone(encrypted: 
     reader = StoreReader(encrypted)
     page = await reader.matrix.page(run.run_id, wanted=MatrixFilter(slice="a", search="s"))
     assert page is not None
-    assert (page.searched, page.total) == ("ids", 3)
+    assert (page.searched, page.columns_searched, page.total) == ("ids", 0, 3)
     assert "Number" in (page.items[0].input or "")
     assert page.items[0].cells[0].excerpt == f"baseline {page.items[0].item_id[1:]}"
     unseen = await reader.matrix.page(run.run_id, wanted=MatrixFilter(search="Number"))

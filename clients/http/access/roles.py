@@ -74,7 +74,7 @@ _READ = (
     ("POST", f"{PROMPT}/render"),
     ("GET", DATASETS),
     ("GET", DATASET),
-    *(("GET", f"{DATASET}/{part}") for part in ("copies", "samples", "use")),
+    *(("GET", f"{DATASET}/{part}") for part in ("copies", "download", "samples", "use")),
     ("GET", RUNS),
     ("GET", RUN),
     *(

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from clients.http.access.callers import CalledBy
 from clients.http.backend import NO_CONTROLS, Backend, Offset, Served
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_names import no_dataset
-from store.read.dataset_items import DatasetCopies, DatasetDifference, DatasetPage, DatasetUse, SamplePage
+from store.read.dataset_items import (
+    DatasetCopies,
+    DatasetDifference,
+    DatasetPage,
+    DatasetSample,
+    DatasetUse,
+    SamplePage,
+)
 from store.read.datasets import DatasetDetail
 
 router = APIRouter(prefix="/v1/private/datasets", tags=["datasets"])
+
+LINES: Final = "application/x-ndjson"
+PAGE: Final = 500
 
 DatasetId = Annotated[
     str, Path(alias="dataset_id", min_length=1, max_length=200, pattern=NO_CONTROLS, description="The dataset's id, whole.")
@@ -76,6 +89,43 @@ async def list_samples(
     await _existing(backend, dataset_id)
     page = await backend.reader.dataset_items.samples(dataset_id, search=search, tag=tag, split=split, after=after, limit=limit)
     return await encoded(lambda: page.model_dump_json(by_alias=True))
+
+
+@router.get(
+    "/{dataset_id}/download",
+    operation_id="downloadDataset",
+    responses={**responses(404), 200: {"content": {LINES: {"schema": {"type": "string"}}}}},
+    response_class=StreamingResponse,
+)
+async def download_dataset(dataset_id: DatasetId, backend: Served) -> StreamingResponse:
+    """All samples of a dataset as JSON lines that can be stored again: `id`, `input`, `expected`, `weight`, `tags`, `split`."""
+    found = await backend.reader.datasets.load(dataset_id)
+    if found is None:
+        raise Refused(404, no_dataset(dataset_id), "dataset_id")
+    newest = found.versions[-1] if found.versions else None
+    name = dataset_id[:12] if newest is None else f"{newest.name}-{newest.version}"
+    named = f'attachment; filename="{re.sub(r"[^A-Za-z0-9._-]+", "-", name)}.jsonl"'
+    return StreamingResponse(_lines(backend, dataset_id), media_type=LINES, headers={"Content-Disposition": named})
+
+
+async def _lines(backend: Backend, dataset_id: str) -> AsyncIterator[bytes]:
+    after = -1
+    while page := await backend.reader.dataset_items.behind(dataset_id, after, PAGE):
+        lines = [line for sample in page for line in _sample_lines(sample)]
+        yield "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
+        after = page[-1].position
+
+
+def _sample_lines(sample: DatasetSample) -> list[dict[str, Any]]:
+    """A sample as people write it: once for each split that it names."""
+    said: dict[str, Any] = {"id": sample.item_id, "input": sample.input}
+    if sample.expected is not None:
+        said["expected"] = sample.expected
+    if sample.weight != 1:
+        said["weight"] = sample.weight
+    if sample.tags:
+        said["tags"] = sample.tags
+    return [{**said, "split": split} for split in sample.splits] or [said]
 
 
 @router.get("/{dataset_id}/use", operation_id="getDatasetUse", responses=responses(404))

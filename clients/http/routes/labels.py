@@ -66,6 +66,8 @@ class AskedQuestion(Payload):
     """What can be said, where the kind is `categories`: two to nine."""
     steps: Annotated[int, Field(ge=2, le=MOST_STEPS)] | None = None
     """How many a scale has, from 1. Default: 5."""
+    ends: Annotated[tuple[Word, ...], Field(strict=False, max_length=2)] = ()
+    """What the lowest and the highest step of a scale mean, in this order. Default: worst and best."""
     drawn: Drawn = "random"
     """At random, or of those alone of which some scores passed and others did not: where judge and scorers disagree."""
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
@@ -85,6 +87,8 @@ class AskedQuestion(Payload):
             raise ValueError(f"categories: {self.kind} has its own; leave them out, or make the kind categories")
         if self.kind != "scale" and self.steps is not None:
             raise ValueError("steps: only a scale has some; leave them out")
+        if self.ends and (self.kind != "scale" or len(self.ends) != 2):
+            raise ValueError("ends: a scale has two, the lowest first; other kinds have none")
         if self.kind == "better_of_two" and len(self.candidates) not in (0, 2):
             raise ValueError("candidates: of two answers, give two candidates")
         if len(set(self.candidates)) < len(self.candidates):
@@ -157,6 +161,7 @@ async def ask_question(run_id: RunId, asked: AskedQuestion, backend: Served, cal
         kind=asked.kind,
         words=asked.words,
         categories=asked.what_can_be_said,
+        ends=asked.ends,
         drawn=asked.drawn,
         seed=secrets.randbelow(LARGEST_SEED) if asked.seed is None else asked.seed,
         candidates=asked.candidates or await _candidates(backend, run_id, asked.kind),

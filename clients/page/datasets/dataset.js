@@ -7,13 +7,15 @@ import { h, replace, say } from "../dom.js";
 import { day, plain, whole } from "../format.js";
 import { crumbs, empty, tableOf, tabLinks } from "../library/screen.js";
 import { linkTo } from "../router.js";
+import { addressOf } from "../source.js";
 import { statusPill } from "../views/status.js";
+import { uploadButton } from "./upload.js";
 
 const TABS = { samples: "Samples", versions: "Versions", slices: "Splits and slices", runs: "Runs", copies: "Copies" };
 const PAGE = 50;
 const TYPED = 250; // milliseconds without a key before a search is made
 
-export function mountDataset(element, { api, navigate, id, options: given }) {
+export function mountDataset(element, { api, navigate, announce, id, options: given }) {
   let options = given, dataset = null, use = null;
   let giveUp = () => {};
   const steps = ["datasets", id];
@@ -24,7 +26,9 @@ export function mountDataset(element, { api, navigate, id, options: given }) {
   const failed = h("div", {});
   const tabs = h("div", {});
   const body = h("div", { class: "library-body" });
-  replace(element, h("header", { class: "library-head" }, crumbs("datasets", "Datasets", id.slice(0, 12)), heading), facts, failed, tabs, body);
+  const actions = h("div", { class: "buttons library-actions" });
+  const notice = h("div", { class: "notices", role: "status" });
+  replace(element, h("header", { class: "library-head" }, crumbs("datasets", "Datasets", id.slice(0, 12)), heading), facts, actions, notice, failed, tabs, body);
 
   const named = () => dataset.versions.map((one) => `${one.name}@${one.version}`).join(", ") || dataset.name;
 
@@ -35,8 +39,22 @@ export function mountDataset(element, { api, navigate, id, options: given }) {
     say(heading, named());
     document.title = `${named()} · Ratchet`;
     say(facts, `${whole(dataset.count)} samples · added ${day(dataset.created_at)} · ${whole(dataset.runs)} run${dataset.runs === 1 ? "" : "s"} · ${dataset.input_fields.length ? `fields ${dataset.input_fields.map((field) => field.value).join(", ")}` : "inputs are no objects"}`);
+    drawActions();
     draw();
   });
+
+  function drawActions() {
+    const newest = [...dataset.versions].sort((one, other) => one.created_at.localeCompare(other.created_at)).at(-1);
+    replace(actions,
+      h("a", { class: "button", href: linkTo(["new"], { dataset: newest ? `${newest.name}@${newest.version}` : id }) }, "New run with this"),
+      h("a", { class: "button", href: addressOf(path("download")), download: "" }, "Download JSONL"),
+      newest ? uploadButton("New version…", { api, announce }, { called: newest.name, done: stored }) : null);
+  }
+
+  function stored(made) {
+    if (made.dataset_id === id) return replace(notice, h("div", { class: "notice" }, `These are the same samples: they are ${made.name}@${made.version}.`));
+    return navigate(["datasets", made.dataset_id], { tab: "versions" });
+  }
 
   function draw() {
     giveUp();
@@ -108,7 +126,7 @@ export function mountDataset(element, { api, navigate, id, options: given }) {
     return reading(place, (signal) => api.get(path("differences"), { query: { against }, signal }), (found) => replace(place,
       h("h2", {}, "What differs"),
       h("p", {}, `${whole(found.added)} added, ${whole(found.removed)} removed, ${whole(found.changed)} changed under the same id; ${whole(found.same)} are the same.`),
-      [["Added", found.added, found.added_samples], ["Removed", found.removed, found.removed_samples], ["Changed", found.changed, found.changed_samples]].filter(([, count]) => count).map(([title, count, samples]) => [h("h3", {}, title), namedList(samples), count > samples.length ? h("p", { class: "soft small" }, `And ${whole(count - samples.length)} more.`) : null])));
+      [["Changed", found.changed, found.changed_samples, changedList], ["Added", found.added, found.added_samples, namedList], ["Removed", found.removed, found.removed_samples, namedList]].filter(([, count]) => count).map(([title, count, samples, list]) => [h("h3", {}, title), list(samples), count > samples.length ? h("p", { class: "soft small" }, `And ${whole(count - samples.length)} more.`) : null])));
   }
 
   function drawSlices() {
@@ -160,3 +178,10 @@ function sampleRow(sample) {
 }
 
 const namedList = (samples) => h("ul", { class: "named-samples" }, samples.map((one) => h("li", {}, h("span", { class: "sample-id" }, one.item_id), " ", h("span", { class: "soft" }, (one.input ?? "").slice(0, 200)))));
+
+/** What each sample said before, and what it says now, part by part. */
+const changedList = (samples) => h("ul", { class: "changed-samples" }, samples.map((one) => h("li", {}, h("span", { class: "sample-id" }, one.item_id),
+  one.changes === null ? h("p", { class: "soft small" }, "It is too long to be compared here.") : one.changes.map(({ part, before, after }) => h("p", { class: "value-change" },
+    h("span", { class: "mono small" }, part), " ", said("del", "was ", before), h("span", { class: "soft", "aria-hidden": "true" }, " → "), said("ins", "is now ", after))))));
+
+const said = (tag, unseen, text) => h(tag, {}, h("span", { class: "unseen" }, unseen), text || h("span", { class: "soft" }, "nothing"));

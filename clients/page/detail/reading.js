@@ -1,6 +1,7 @@
 // Things that are read for a view when it is opened: what is asked for, what failed, and another try.
 
 import { h, replace } from "../dom.js";
+import { linkTo } from "../router.js";
 
 const PATIENCE = 250; // milliseconds before anybody is told that something is being read
 
@@ -36,10 +37,14 @@ export function reading(element, ask, draw) {
   };
 }
 
-/** What went wrong, in words, with a button that tries again. */
+/** Where those are that there are, by what an unknown name was to name. */
+const LISTS = { optimization_id: ["runs", "All runs"], prompt: ["prompts", "All prompts"], dataset_id: ["datasets", "All datasets"] };
+
+/** What went wrong, in words, with a button that tries again; of what is not there, with a link to those that are. */
 export function complaint(problem, again) {
+  const [place, title] = (problem.status === 404 && LISTS[problem.field]) || [];
   return h("div", {},
     h("p", { class: "problem", role: "alert" }, problem.message),
-    h("button", { type: "button", onclick: again }, "Try again"),
+    place ? h("p", {}, h("a", { href: linkTo([place]) }, title)) : h("button", { type: "button", onclick: again }, "Try again"),
   );
 }

@@ -10,13 +10,15 @@ import { ask } from "../views/dialogs.js";
 const METHODS = { cohen: "Cohen’s κ", fleiss: "Fleiss’ κ", krippendorff: "Krippendorff’s α" };
 const ABOUT = { cohen: "of what both labelled", fleiss: "of what all labelled", krippendorff: "of what two or more labelled" };
 
-export function agreementView({ api, at, question, caller, announce, removed }) {
+/** `waits` says that what others said is not shown yet, since the reader still labels. */
+export function agreementView({ api, at, question, caller, announce, removed, waits }) {
   const body = h("div", { class: "label-agreement" });
+  const again = h("button", { type: "button", class: "quiet small", hidden: waits, onclick: show }, "Read again");
   const stored = h("p", { role: "status" });
   const may = caller?.role !== "read", mine = may && (caller === null || caller.role === "admin" || caller.name === question.who);
   const download = (form, text) => h("a", { class: "button", href: addressOf(`${at("labels")}?format=${form}`), download: `labels-${question.question_id}.${form}` }, text);
   const element = h("section", { class: "card", "aria-label": "Labels so far" },
-    h("div", { class: "card-head" }, h("h2", {}, "Labels so far"), h("button", { type: "button", class: "quiet small", onclick: read }, "Read again")),
+    h("div", { class: "card-head" }, h("h2", {}, "Labels so far"), again),
     body,
     h("div", { class: "buttons" }, download("csv", "Download CSV"), download("jsonl", "Download JSON lines"),
       may ? h("button", { type: "button", onclick: store }, "Store as a dataset…") : null,
@@ -24,7 +26,8 @@ export function agreementView({ api, at, question, caller, announce, removed }) 
     stored);
   let giveUp = () => {};
 
-  function read() {
+  function show() {
+    again.hidden = false;
     giveUp();
     giveUp = reading(body, (signal) => api.get(at("agreement"), { signal }), draw);
   }
@@ -40,7 +43,7 @@ export function agreementView({ api, at, question, caller, announce, removed }) 
         : [
           h("p", {}, `By ${found.people.join(", ")}. ${whole(found.shared)} answers were labelled by two or more; of the pairs of labels that these have, ${share(found.same)} are the same.`),
           h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Agreement" }, h("table", { class: "plain", "aria-label": "Agreement beyond chance" },
-            h("thead", {}, h("tr", {}, ["Beyond chance", "Agreement", "95 % interval", "Answers"].map((title) => h("th", { scope: "col" }, title)))),
+            h("thead", {}, h("tr", {}, ["Beyond chance", "Agreement", "95 % interval", "Answers"].map((title, place) => h("th", { scope: "col", class: place ? "number" : null }, title)))),
             h("tbody", {}, found.kappas.map((one) => h("tr", {}, h("th", { scope: "row" }, METHODS[one.method], h("div", { class: "soft small" }, ABOUT[one.method])),
               h("td", { class: "number" }, one.value === null ? "–" : score(one.value, 2)),
               h("td", { class: "number" }, one.low === null ? "too few" : `${score(one.low, 2)} … ${score(one.high, 2)}`), h("td", { class: "number" }, whole(one.items))))))),
@@ -70,6 +73,7 @@ export function agreementView({ api, at, question, caller, announce, removed }) 
     });
   }
 
-  read();
-  return { element, read, close: () => giveUp() };
+  if (waits) replace(body, h("p", { class: "soft" }, "What others said is shown when you have labelled all, so that it does not sway you. ", h("button", { type: "button", onclick: show }, "Show it now")));
+  else show();
+  return { element, show, close: () => giveUp() };
 }

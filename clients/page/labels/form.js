@@ -17,7 +17,9 @@ export function mountForm(element, { run, api, navigate }) {
   const problem = h("p", { class: "problem", role: "alert" });
   const field = (input, text, hint) => h("div", { class: "labelled" }, h("label", { for: input.id }, text), input, hint ? h("span", { class: "soft small" }, hint) : null);
   const categoriesPlace = field(categories, "Categories, separated by commas", "Two to nine: each has a key.");
-  const stepsPlace = labelled("Steps", steps);
+  const lowest = h("input", { id: "label-lowest", autocomplete: "off", maxlength: "60", size: "12", placeholder: "worst" });
+  const highest = h("input", { id: "label-highest", autocomplete: "off", maxlength: "60", size: "12", placeholder: "best" });
+  const scalePlaces = [labelled("Steps", steps), field(lowest, "The lowest means"), field(highest, "The highest means")];
   const kind = choice("kind", Object.entries(KINDS), "right_or_wrong", shape);
   const drawn = choice("drawn", Object.entries(DRAWN), "random", () => {});
   const samples = choice("samples", [["", "the search’s"], ["confirmation", "the confirmation’s"]], "", () => {});
@@ -28,7 +30,7 @@ export function mountForm(element, { run, api, navigate }) {
     h("h2", { id: "label-form-title" }, "Ask a question"),
     h("p", { class: "soft" }, "Whoever labels sees the sample and the answer, not whose answer it is nor what scorers made of it."),
     field(words, "Question"),
-    h("div", { class: "choices" }, labelled("Answered by", kind), categoriesPlace, stepsPlace),
+    h("div", { class: "choices" }, labelled("Answered by", kind), categoriesPlace, scalePlaces),
     h("div", { class: "choices" }, labelled("Answers", drawn), field(count, "How many"), field(seed, "Seed"), samplesPlace,
       field(candidates, "Candidates, separated by commas", "Left empty: the best; of two, baseline and best.")),
     problem, h("div", { class: "buttons" }, yes)));
@@ -36,7 +38,7 @@ export function mountForm(element, { run, api, navigate }) {
 
   function shape() {
     categoriesPlace.hidden = kind.value !== "categories";
-    stepsPlace.hidden = kind.value !== "scale";
+    for (const place of scalePlaces) place.hidden = kind.value !== "scale";
     candidates.placeholder = kind.value === "better_of_two" ? `${baseline ?? "baseline"}, best` : "best";
   }
 
@@ -51,10 +53,12 @@ export function mountForm(element, { run, api, navigate }) {
     if (!words.value.trim()) throw new Error("Question: say what people are to look at.");
     return {
       kind: kind.value, words: words.value.trim(), drawn: drawn.value, count: number(count, "How many"), candidates: listed(candidates.value),
-      ...(seed.value.trim() ? { seed: number(seed, "Seed") } : {}), ...(kind.value === "scale" ? { steps: Number(steps.value) } : {}),
+      ...(seed.value.trim() ? { seed: number(seed, "Seed") } : {}), ...(kind.value === "scale" ? { steps: Number(steps.value), ...endsOf() } : {}),
       ...(kind.value === "categories" ? { categories: listed(categories.value) } : {}), ...(samples.value ? { confirmation: true } : {}),
     };
   }
+
+  const endsOf = () => (lowest.value.trim() || highest.value.trim() ? { ends: [lowest.value.trim() || lowest.placeholder, highest.value.trim() || highest.placeholder] } : {});
 
   async function submit(event) {
     event.preventDefault();

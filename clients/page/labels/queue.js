@@ -26,14 +26,19 @@ export function mountQueue(element, { run, api, navigate, announce, options: giv
   const sample = h("div", { class: "label-sample" });
   const problem = h("p", { class: "problem", role: "alert" });
   const buttons = question.categories.map((label, number) => h("button", { type: "button", class: "label-choice", disabled: !may, "aria-pressed": "false", onclick: () => put(label) },
-    h("kbd", { "aria-hidden": "true" }, String(number + 1)), capital(label)));
+    h("kbd", { "aria-hidden": "true" }, String(number + 1)), question.kind === "scale" ? stepOf(label, number) : capital(label)));
+  /** A step of a scale; its ends say what they mean. */
+  function stepOf(label, number) {
+    const means = { 0: question.ends[0], [question.categories.length - 1]: question.ends[1] }[number];
+    return means ? `${label}: ${means}` : label;
+  }
   const back = h("button", { type: "button", class: "quiet", onclick: takeBack }, "Take back");
   const card = h("section", { class: "card label-card", tabindex: "-1", "aria-label": "Answer to label" },
     sample, problem,
     h("div", { class: "label-choices", role: "group", "aria-label": question.words }, buttons),
     h("div", { class: "buttons label-steps" },
       h("button", { type: "button", onclick: () => step(-1) }, "← Before"), h("button", { type: "button", onclick: () => step(1) }, "Next →"), may ? back : h("span", { class: "soft" }, "Your token may look, not label: ask an admin for one with the role run.")));
-  const agreement = agreementView({ api, at, question, caller, announce, removed: () => navigate(["runs", run.id, "labels"]) });
+  const agreement = agreementView({ api, at, question, caller, announce, waits: may && mine < question.items, removed: () => navigate(["runs", run.id, "labels"]) });
   replace(element, h("div", { class: "label-screen" },
     h("p", { class: "crumbs small" }, h("a", { href: linkTo(["runs", run.id, "labels"]) }, "All questions"), h("span", { "aria-hidden": "true" }, " / "), h("span", { class: "soft" }, `question ${question.question_id}`)),
     h("div", { class: "label-head" }, h("h2", {}, question.words), told, bar),
@@ -112,7 +117,7 @@ export function mountQueue(element, { run, api, navigate, announce, options: giv
     const next = await open(place + 1);
     if (next === null || next === place) {
       draw(found);
-      agreement.read();
+      agreement.show();
     } else go(next);
     announce(next === null ? `${label}. You have labelled all.` : `${label}. Answer ${next + 1} of ${question.items}.`);
   });

@@ -9,14 +9,14 @@ import { empty, tableOf } from "./screen.js";
 const PAGE = 50;
 const TYPED = 250; // milliseconds without a key before a search is made
 
-/** `columns` and `row(item)` make the table; `nothing` says what to do where there is nothing at all. */
-export function mountList(element, { api, options }, { place, path, title, hint, columns, row, nothing, word }) {
+/** `columns` and `row(item)` make the table; `nothing` says what to do where there is nothing at all; `action` stands beside the title. */
+export function mountList(element, { api, options }, { place, path, title, hint, columns, row, nothing, word, action = null }) {
   let items = [], closed = false, turn = 0, timer = 0;
   const search = h("input", { id: `${place}-search`, type: "search", placeholder: hint, autocomplete: "off", value: options.get("search") ?? "", oninput: () => (clearTimeout(timer), (timer = setTimeout(filter, TYPED))) });
   const told = h("p", { class: "told", role: "status" });
   const body = h("div", { class: "library-body" });
   const more = h("button", { type: "button", hidden: true, onclick: () => read() }, "Show more");
-  replace(element, h("div", { class: "title" }, h("h1", { tabindex: "-1" }, title)),
+  replace(element, h("div", { class: "title" }, h("h1", { tabindex: "-1" }, title), action ? h("div", { class: "end" }, action) : null),
     h("div", { class: "filters" }, h("div", { class: "wide" }, h("label", { for: search.id }, "Search"), search), told),
     body, h("div", { class: "buttons centred" }, more));
 

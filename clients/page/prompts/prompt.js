@@ -9,7 +9,7 @@ import { crumbs, empty, tableOf, tabLinks } from "../library/screen.js";
 import { linkTo } from "../router.js";
 import { rulingQuestion } from "../views/controls.js";
 import { statusPill } from "../views/status.js";
-import { promoteQuestion, rollBackQuestion } from "./moves.js";
+import { moveStableQuestion, promoteQuestion } from "./moves.js";
 import { mountRender } from "./render.js";
 
 const TABS = { content: "Content", versions: "Versions and tags", compare: "Compare", render: "Render", releases: "Releases", runs: "Runs" };
@@ -59,7 +59,8 @@ export function mountPrompt(element, { api, navigate, id, options: given }) {
   async function moved(question) {
     const told = await question;
     if (!told) return;
-    replace(notice, h("div", { class: "notice", "data-kind": /released|unchanged/.test(told) ? "good" : "warn" }, told));
+    const { text, isGood } = typeof told === "string" ? { text: told, isGood: /released/.test(told) } : told;
+    replace(notice, h("div", { class: "notice", "data-kind": isGood ? "good" : "warn" }, text));
     read();
   }
 
@@ -68,7 +69,7 @@ export function mountPrompt(element, { api, navigate, id, options: given }) {
   function drawContent() {
     const at = options.get("at") ?? first();
     const place = h("div", { class: "library-body" });
-    replace(body, h("div", { class: "choices" }, labelled("As put in force by", choice("at", choices(), at, (chosen) => go({ at: chosen })))), place);
+    replace(body, h("div", { class: "choices" }, labelled("As put in force by", choice("at", offering(choices(), at), at, (chosen) => go({ at: chosen })))), place);
     return reading(place, (signal) => api.get(path("content"), { query: { at }, signal }), (found) => replace(place,
       h("p", { class: "soft small" }, `Changed ${day(found.at.at)} by ${found.at.by || "nobody named"}${found.at.why ? `: ${found.at.why}` : ""} · revision ${found.at.revision} · ${whole(found.tokens)} tokens · hash `, h("span", { class: "mono" }, found.at.hash.slice(0, 12))),
       found.description ? h("p", {}, found.description) : null,
@@ -84,6 +85,7 @@ export function mountPrompt(element, { api, navigate, id, options: given }) {
     const history = h("div", {});
     const at = (version) => lasting.filter((tag) => tag.version === version).map((tag) => h("span", { class: "pill", "data-kind": "accent" }, tag.tag));
     const canary = lasting.find((tag) => tag.tag === CANARY);
+    const stable = prompt.versions.findIndex((one) => one.version === lasting.find((tag) => tag.tag === "stable")?.version);
     replace(body,
       h("section", { class: "card" },
         h("div", { class: "card-head" }, h("h2", {}, "Tags"), mayRelease && canary ? h("button", { type: "button", onclick: () => moved(promoteQuestion(api, path, id, canary)) }, "Release the canary…") : null),
@@ -96,7 +98,7 @@ export function mountPrompt(element, { api, navigate, id, options: given }) {
           [h("strong", {}, one.version), " ", at(one.version)], day(one.at), one.by, one.why || words(one.action),
           h("span", { class: "buttons" },
             place + 1 < prompt.versions.length ? h("a", { href: linkTo(steps, { tab: "compare", before: prompt.versions[place + 1].version, after: one.version }) }, "What changed") : null,
-            mayRelease && !lasting.some((tag) => tag.tag === "stable" && tag.version === one.version) ? h("button", { type: "button", onclick: () => moved(rollBackQuestion(api, path, id, one.version)) }, "Roll back to it…") : null),
+            mayRelease && !lasting.some((tag) => tag.tag === "stable" && tag.version === one.version) ? h("button", { type: "button", onclick: () => moved(moveStableQuestion(api, path, id, one.version, place < stable)) }, place < stable ? "Move forward to it…" : "Roll back to it…") : null),
         ])) : h("p", { class: "soft" }, "No versions yet; the first release makes one.")),
     );
     function showHistory(tag) {
@@ -112,11 +114,13 @@ export function mountPrompt(element, { api, navigate, id, options: given }) {
     const place = h("div", { class: "card" });
     const all = choices([[SOURCE, "source, as its author wrote it"]]);
     replace(body, h("div", { class: "choices" },
-      labelled("Before", choice("before", all, before, (chosen) => go({ before: chosen }))), labelled("After", choice("after", all, after, (chosen) => go({ after: chosen }))),
+      labelled("Before", choice("before", offering(all, before), before, (chosen) => go({ before: chosen }))), labelled("After", choice("after", offering(all, after), after, (chosen) => go({ after: chosen }))),
       labelled("Shown", choice("layout", [["split", "Side by side"], ["unified", "As one text"]], layout, (chosen) => go({ layout: chosen })))), place);
+    const unknown = [before, after].find((one) => !all.some(([known]) => known === one));
+    if (unknown) return replace(place, h("p", { class: "problem", role: "alert" }, `This prompt has no tag or version ${unknown}. Choose another one.`)) && undefined;
     return reading(place, (signal) => api.get(path("differences"), { query: { before, after }, signal }), (found) => replace(place,
       found.change_class ? h("p", {}, h("span", { class: "pill", "data-kind": found.change_class === "major" ? "warn" : null }, `${found.change_class} change`), h("span", { class: "soft" }, ` ${found.differences.map((one) => `${one.factor}: ${one.change}`).join("; ")}`)) : null,
-      changesView(found.differences, { layout, from: before, to: after })));
+      changesView(found.differences, { layout, from: before, to: after, heading: "h2" })));
   }
 
   function drawReleases() {
@@ -146,6 +150,9 @@ export function mountPrompt(element, { api, navigate, id, options: given }) {
     },
   };
 }
+
+/** Choices with the chosen one among them, also where it is not there. */
+const offering = (entries, chosen) => (entries.some(([value]) => value === chosen) ? entries : [[chosen, `${chosen} (not there)`], ...entries]);
 
 function sectionOf(section) {
   return h("section", { class: "card prompt-section" },

@@ -1,10 +1,10 @@
-// One field that finds runs, prompts, candidates, tags and notes, from wherever one is.
+// One field that finds runs, prompts, datasets, candidates, tags and notes, from wherever one is.
 
 import { h, replace, say } from "../dom.js";
 import { words } from "../format.js";
 
 const AFTER = 120; // milliseconds without a key
-const KINDS = { run: "Run", prompt: "Prompt", candidate: "Candidate", tag: "Tag", note: "Note", place: "Go to" };
+const KINDS = { run: "Run", prompt: "Prompt", dataset: "Dataset", candidate: "Candidate", tag: "Tag", note: "Note", place: "Go to" };
 const PLACES = [{ kind: "place", text: "New run", steps: ["new"] }, { kind: "place", text: "All runs", steps: ["runs"] }];
 
 let open = null;
@@ -16,8 +16,8 @@ export function openSearch({ api, navigate }) {
   const list = h("ul", { id: "search-list", role: "listbox", "aria-label": "What was found" });
   const told = h("p", { class: "soft small", role: "status" });
   const field = h("input", {
-    id: "search-field", type: "search", role: "combobox", "aria-expanded": "true", "aria-controls": "search-list", "aria-autocomplete": "list", "aria-label": "Search runs, prompts, candidates, tags and notes",
-    placeholder: "Search runs, prompts, candidates, notes", autocomplete: "off", oninput: typed, onkeydown: pressed,
+    id: "search-field", type: "search", role: "combobox", "aria-expanded": "true", "aria-controls": "search-list", "aria-autocomplete": "list", "aria-label": "Search runs, prompts, datasets, candidates, tags and notes",
+    placeholder: "Search runs, prompts, datasets, notes", autocomplete: "off", oninput: typed, onkeydown: pressed,
   });
   const dialog = (open = h("dialog", { class: "search", "aria-label": "Search" }, field, list, told));
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
@@ -85,12 +85,14 @@ export function openSearch({ api, navigate }) {
   }
 
   function go(number) {
-    const { kind, steps, run_id: run, candidate_id: candidate, item_id: item, prompt } = found[number];
+    const { kind, steps, run_id: run, candidate_id: candidate, item_id: item, prompt, dataset_id: dataset } = found[number];
     dialog.close();
     if (kind === "place") return navigate(steps);
     if (kind === "prompt") return navigate(["prompts", prompt]);
+    if (kind === "dataset") return navigate(["datasets", dataset]);
     if (!candidate) return navigate(["runs", run]);
-    return navigate(["runs", run, "candidates", candidate], item ? { tab: "samples" } : {});
+    if (item) return navigate(["runs", run, "matrix"], { item, answer: candidate });
+    return navigate(["runs", run, "candidates", candidate]);
   }
 }
 

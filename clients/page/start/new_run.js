@@ -4,7 +4,7 @@ import { h, replace, say } from "../dom.js";
 import { words } from "../format.js";
 import { linkTo } from "../router.js";
 import { ask } from "../views/dialogs.js";
-import { askForDataset, withDataset } from "./dataset.js";
+import { askForDataset, isId, withDataset } from "./dataset.js";
 import { draftOf, keepDraft, keptDraft, noteStarted } from "./draft.js";
 import { editor } from "./editor.js";
 
@@ -32,9 +32,10 @@ export function mount(element, { api, navigate, announce, options }) {
       h("div", {}, h("label", { for: "new-template" }, "Template"), template),
       h("div", { class: "wide" }, h("label", { for: "new-again" }, "Again, with changes: an earlier run"), earlier, known),
       h("div", { class: "buttons" }, file, h("button", { type: "button", onclick: () => file.click() }, "Open a file…"), h("button", { type: "button", onclick: () => upload() }, "Upload a dataset…"))),
+    h("p", { class: "soft small drop-hint" }, "Files may be dropped anywhere on this page: a spec as YAML, samples as JSONL, JSON, CSV or TSV."),
     told,
     h("div", { class: "new-run" },
-      h("section", { class: "card flush", "aria-label": "The spec", ondragover: (event) => event.preventDefault(), ondrop: dropped }, area.element),
+      h("section", { class: "card flush", "aria-label": "The spec" }, area.element),
       h("aside", { class: "side-column", "aria-label": "What the check says" },
         h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Check"), start), state, findings),
         plan)),
@@ -150,11 +151,14 @@ export function mount(element, { api, navigate, announce, options }) {
     if (!stored || closed) return;
     const name = `${stored.name}@${stored.version}`;
     const left = stored.duplicates_dropped ? `, ${stored.duplicates_dropped} that were there twice left out` : "";
-    if (/^\s*\{/.test(area.text())) tell("good", `Stored as ${name}: ${stored.count} samples${left}. Write "dataset": {"name": "${name}"} into the spec.`);
-    else {
-      put(withDataset(area.text(), name));
-      tell("good", `Stored as ${name}: ${stored.count} samples${left}. The spec names it now.`);
-    }
+    useDataset(name, `Stored as ${name}: ${stored.count} samples${left}. `);
+  }
+
+  /** Have the spec name a dataset; one that is written as JSON its author changes. */
+  function useDataset(name, before = "") {
+    if (/^\s*\{/.test(area.text())) return tell("good", `${before}Write "dataset": {"${isId(name) ? "id" : "name"}": "${name}"} into the spec.`);
+    put(withDataset(area.text(), name));
+    return tell("good", `${before}The spec names ${before ? "it" : name} now.`);
   }
 
   async function open(chosen) {
@@ -163,10 +167,13 @@ export function mount(element, { api, navigate, announce, options }) {
     return put(await chosen.text(), chosen.name);
   }
 
+  const dragged = (event) => event.dataTransfer?.types.includes("Files") && event.preventDefault();
+
   function dropped(event) {
-    const [found] = event.dataTransfer.files;
+    const [found] = event.dataTransfer?.files ?? [];
     if (!found) return;
     event.preventDefault();
+    if (document.querySelector("dialog[open]") || !mayStart) return;
     if (/\.ya?ml$/i.test(found.name)) open(found);
     else upload(found);
   }
@@ -179,8 +186,8 @@ export function mount(element, { api, navigate, announce, options }) {
 
   let templates = [];
   async function load(given) {
-    const again = given.get("again"), named = given.get("template");
-    const key = again ? `again ${again}` : named ? `template ${named}` : "";
+    const again = given.get("again"), named = given.get("template"), dataset = given.get("dataset");
+    const key = again ? `again ${again}` : named ? `template ${named}` : dataset ? `dataset ${dataset}` : "";
     if (key === wanted && key) return;
     wanted = key;
     tell();
@@ -194,6 +201,9 @@ export function mount(element, { api, navigate, announce, options }) {
         if (!found) return tell("bad", `There is no template ${named}.`);
         if (found.needs) tell("warn", `It needs ${found.needs}.`);
         put(found.text, `the template ${named}`);
+      } else if (dataset) {
+        area.set(area.text() || keptDraft() || templates[0]?.text || "");
+        useDataset(dataset);
       } else if (!area.text()) {
         put(keptDraft());
       }
@@ -233,6 +243,8 @@ export function mount(element, { api, navigate, announce, options }) {
     api.get("/spec/schema").then((schema) => area.learn(schema)).catch(() => {}); // without it nothing is offered
   }
 
+  document.addEventListener("dragover", dragged);
+  document.addEventListener("drop", dropped);
   prepare();
   findRuns();
   return {
@@ -241,6 +253,8 @@ export function mount(element, { api, navigate, announce, options }) {
       closed = true;
       clearTimeout(timer);
       asking?.abort();
+      document.removeEventListener("dragover", dragged);
+      document.removeEventListener("drop", dropped);
       document.title = "Ratchet";
     },
   };

@@ -2,14 +2,15 @@
 
 const ROLES = ["input", "expected", "id", "tags", "weight", "split"];
 
-/** `{columns, rows}` of a file's text; each row is an object. What cannot be read is told with its line. */
+/** `{columns, rows, notes}` of a file's text; each row is an object. What cannot be read is told with its line, and so is what was amended. */
 export function tableOf(name, text) {
   const ending = name.toLowerCase().split(".").pop();
   const clean = text.replace(/^\ufeff/, "");
-  const rows = ending === "csv" || ending === "tsv" || ending === "txt" ? csvRows(clean, ending === "tsv" ? "\t" : null) : jsonRows(clean);
+  const notes = [];
+  const rows = ending === "csv" || ending === "tsv" || ending === "txt" ? csvRows(clean, ending === "tsv" ? "\t" : null, notes) : jsonRows(clean);
   if (!rows.length) throw new Error("There is no sample in this file.");
   const columns = [...new Set(rows.slice(0, 1000).flatMap((row) => Object.keys(row)))];
-  return { columns, rows };
+  return { columns, rows, notes };
 }
 
 /** What each column is most likely for. */
@@ -21,15 +22,25 @@ export function guessedRoles(columns) {
   return Object.fromEntries(columns.map((column) => [column, column === answer ? "expected" : special[column.toLowerCase()] ?? "input"]));
 }
 
-/** The samples that rows are, by the role of each column. */
-export function samplesOf({ rows }, roles) {
+/** What a placeholder can name: the column's own name where it can, else one made of its letters. */
+export function fieldName(column) {
+  if (/^[\p{L}\p{N}_./:-]+$/u.test(column)) return column;
+  return column.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "_").replace(/^_+|_+$/g, "") || "column";
+}
+
+/** Whether the samples' input is what stands in the column `input`, and not a mapping of fields. */
+export const isWhole = (roles) => Object.keys(roles).filter((column) => roles[column] === "input").join() === "input";
+
+/** The samples that rows are, by the role of each column, and by the names of those that are fields. */
+export function samplesOf({ rows }, roles, names = {}) {
   const of = (role) => Object.keys(roles).filter((column) => roles[column] === role);
   const inputs = of("input"), expected = of("expected"), tags = of("tags");
   if (!inputs.length) throw new Error("No column is the input: choose at least one.");
-  const whole = inputs.length === 1 && inputs[0] === "input";
+  const whole = isWhole(roles);
+  for (const columns of [whole ? [] : inputs, expected.length > 1 ? expected : []]) refuseTwice(columns, names);
   return rows.map((row) => {
-    const sample = { input: whole ? row.input : picked(row, inputs) };
-    if (expected.length) sample.expected = expected.length === 1 ? row[expected[0]] ?? null : picked(row, expected);
+    const sample = { input: whole ? row.input : picked(row, inputs, names) };
+    if (expected.length) sample.expected = expected.length === 1 ? row[expected[0]] ?? null : picked(row, expected, names);
     const [id] = of("id"), [weight] = of("weight"), [split] = of("split");
     if (id && given(row[id])) sample.id = String(row[id]);
     if (weight && given(row[weight])) sample.weight = Number(row[weight]);
@@ -41,7 +52,17 @@ export function samplesOf({ rows }, roles) {
 }
 
 const given = (value) => value !== undefined && value !== null && value !== "";
-const picked = (row, columns) => Object.fromEntries(columns.map((column) => [column, row[column] ?? null]));
+const picked = (row, columns, names) => Object.fromEntries(columns.map((column) => [names[column] ?? column, row[column] ?? null]));
+
+function refuseTwice(columns, names) {
+  const known = new Map();
+  for (const column of columns) {
+    const name = names[column] ?? column;
+    if (!name) throw new Error(`The column ${column} needs a name.`);
+    if (known.has(name)) throw new Error(`${known.get(name)} and ${column} would both be called ${name}: give one another name.`);
+    known.set(name, column);
+  }
+}
 
 function jsonRows(text) {
   if (/^\s*\[/.test(text)) return parsed(text, null).map((row, place) => objectOf(row, `Item ${place + 1}`));
@@ -62,24 +83,31 @@ function objectOf(value, where) {
   return value;
 }
 
-function csvRows(text, separator) {
+function csvRows(text, separator, notes) {
   const first = text.slice(0, (text.indexOf("\n") + 1 || text.length + 1) - 1);
   const count = (mark) => first.split(mark).length;
   const mark = separator ?? [",", ";", "\t"].reduce((best, one) => (count(one) > count(best) ? one : best));
   const [head, ...rest] = records(text, mark);
   if (!head || !rest.length) return [];
-  const columns = head.map((name, place) => name.trim() || `column ${place + 1}`);
-  return rest.map((cells, place) => {
-    if (cells.length > columns.length) throw new Error(`Row ${place + 2} has ${cells.length} cells, the first row ${columns.length}. Put text with a ${mark === "\t" ? "tab" : mark} in it into quotes.`);
+  const columns = head.cells.map((name, place) => name.trim() || `column ${place + 1}`);
+  const short = rest.filter(({ cells }) => cells.length < columns.length);
+  if (short.length) {
+    const [{ cells, line }] = short;
+    notes.push(`Line ${line} has ${cells.length} of ${columns.length} cells${short.length > 1 ? `, and ${short.length - 1} more line${short.length > 2 ? "s have" : " has"} too few` : ""}: what is missing stays empty. Missing here: ${columns.slice(cells.length).join(", ")}.`);
+  }
+  return rest.map(({ cells, line }) => {
+    if (cells.length > columns.length) throw new Error(`Line ${line} has ${cells.length} cells, the first one ${columns.length}. Put text with a ${mark === "\t" ? "tab" : mark} in it into quotes.`);
     return Object.fromEntries(columns.map((column, at) => [column, cells[at] ?? ""]));
   });
 }
 
+/** Records with the line on which each begins: a text in quotes may have several. */
 function records(text, mark) {
   const found = [];
-  let cells = [], cell = "", quoted = false;
+  let cells = [], cell = "", quoted = false, line = 1, first = 1;
   for (let at = 0; at < text.length; at += 1) {
     const char = text[at];
+    if (char === "\n") line += 1;
     if (quoted) {
       if (char !== '"') cell += char;
       else if (text[at + 1] === '"') (cell += char), (at += 1);
@@ -88,11 +116,11 @@ function records(text, mark) {
     else if (char === mark) cells.push(cell), (cell = "");
     else if (char === "\n") {
       cells.push(cell.replace(/\r$/, ""));
-      if (cells.length > 1 || cells[0] !== "") found.push(cells);
-      (cells = []), (cell = "");
+      if (cells.length > 1 || cells[0] !== "") found.push({ cells, line: first });
+      (cells = []), (cell = ""), (first = line);
     } else cell += char;
   }
   if (quoted) throw new Error("A quote is opened and not closed.");
-  if (cell || cells.length) found.push([...cells, cell]);
+  if (cell || cells.length) found.push({ cells: [...cells, cell], line: first });
   return found;
 }

@@ -8,6 +8,7 @@ import { marksBar } from "../marks/bar.js";
 import { marksOfRun } from "../marks/of_run.js";
 import { linkTo } from "../router.js";
 import { ask } from "./dialogs.js";
+import { candidateChoices } from "./candidate_choices.js";
 import { answerDialog } from "./matrix_answer.js";
 import { matrixGrid } from "./matrix_grid.js";
 import { matrixPages } from "./matrix_pages.js";
@@ -15,6 +16,7 @@ import { matrixPages } from "./matrix_pages.js";
 const TYPED = 250; // milliseconds without a key before a search is made
 const NEWS = 3000; // between looks at a run whose trials go on ending
 const MOST = 20; // candidates, as the API allows
+const TAGS = 2; // of a sample, that have room before its row
 const KEPT = { fixed: "fixed", broken: "broken", failed: "with an answer that failed", disagree: "where candidates disagree" };
 const FILTERS = ["search", "only", "of", "field", "slice", "samples", "candidates", "runs"];
 
@@ -42,7 +44,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
   }
   const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
 
-  const search = h("input", { id: "matrix-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "id, input or expected", oninput: typed, onkeydown: searchKey });
+  const search = h("input", { id: "matrix-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "id, input, expected or answer", oninput: typed, onkeydown: searchKey });
   const only = h("select", { id: "matrix-only", onchange: () => go({ only: only.value }) },
     h("option", { value: "" }, "all samples"), Object.entries(KEPT).map(([name, words]) => h("option", { value: name }, words)));
   const of = h("select", { id: "matrix-of", onchange: () => go({ of: of.value }) });
@@ -52,7 +54,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
   const labelled = (control, text) => h("div", {}, h("label", { for: control.id }, text), control);
   const [ofPlace, slicePlace, samplesPlace] = [labelled(of, "By"), labelled(slice, "Slice"), labelled(samples, "Samples")];
   const told = h("p", { class: "told", role: "status" });
-  const hint = h("p", { class: "soft small", hidden: true }, "The contents of this store are encrypted: the search looks at the ids of samples alone.");
+  const hint = h("p", { class: "soft small" });
   const nothing = h("div", { class: "card empty", hidden: true });
   const problem = h("div", { class: "matrix-problem" });
 
@@ -65,7 +67,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     label: "Samples by candidates", head: titleOf, lead: leadOf, cell: cellOf,
     row: (number) => pages.row(number),
     onsight: (first, last) => pages.need(first, last),
-    onopen: (number, place) => go({ sample: pages.row(number).position, answer: keyOf(columns[place]) }),
+    onopen: (number, place) => go(addressOf(pages.row(number), columns[place])),
   });
   slicePlace.hidden = samplesPlace.hidden = true;
   replace(element,
@@ -93,7 +95,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     columns = answer.columns;
     total = answer.total;
     if (changed) drawOf();
-    hint.hidden = !(answer.searched === "ids" && options.get("search"));
+    say(hint, options.get("search") ? unsearched(answer) : "");
     say(told, total === answer.samples ? `${whole(total)} samples × ${columns.length} candidates` : `${whole(total)} of ${whole(answer.samples)} samples × ${columns.length} candidates`);
     nothing.hidden = total > 0;
     grid.element.hidden = total === 0;
@@ -101,6 +103,19 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     grid.shape(columns, total);
     showOpened();
   }
+
+  /** What a search could not look into, in words. */
+  function unsearched(answer) {
+    if (answer.searched === "ids") return "The contents of this store are encrypted: the search looks at the ids of samples alone.";
+    const few = answer.columns_searched < columns.length;
+    return [
+      few ? `Of so many answers, the search looks into those of the first ${answer.columns_searched === 1 ? "candidate" : `${whole(answer.columns_searched)} candidates`}: Candidates… chooses others.` : "",
+      run.detail.removed ? "Texts that a policy removed cannot be searched." : "",
+    ].filter(Boolean).join(" ");
+  }
+
+  /** Of an opened answer: by the sample’s id, which means the same tomorrow. */
+  const addressOf = (row, column) => ({ item: row.item_id, sample: null, answer: keyOf(column) });
 
   function clear() {
     search.value = "";
@@ -124,7 +139,7 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
 
   function leadOf(row) {
     return [
-      h("div", { class: "matrix-id" }, row.item_id, row.tags.map((tag) => h("span", { class: "pill" }, tag))),
+      h("div", { class: "matrix-id" }, h("span", { class: "matrix-name" }, row.item_id), row.tags.slice(0, TAGS).map((tag) => h("span", { class: "pill", title: tag }, tag)), row.tags.length > TAGS ? h("span", { class: "soft small", title: row.tags.slice(TAGS).join(", ") }, `+${row.tags.length - TAGS}`) : null),
       h("div", { class: "matrix-text soft" }, row.input === null ? "(long: open an answer to read it)" : row.input),
       row.expected ? h("div", { class: "matrix-text matrix-expected" }, h("span", { class: "soft" }, "→ "), row.expected) : null,
     ];
@@ -146,16 +161,15 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
   }
 
   async function choose() {
+    const own = columns.filter((one) => one.optimization_id === run.id).map((one) => one.candidate_id);
+    const choices = candidateChoices(run, named, asked().length ? asked() : own);
     await ask({
       title: "Which candidates?",
-      body: [`At most ${MOST}, by their ids. Fixed and broken compare with the first. Leave it empty for the baseline, the best, and those with the best scores.`],
-      fields: [{ name: "candidates", label: "Candidates, separated by commas", value: (asked().length ? asked() : columns.filter((one) => one.optimization_id === run.id).map((one) => one.candidate_id)).join(", "), wide: true }],
+      body: [`At most ${MOST}. Fixed and broken compare with the first. With none ticked there are the baseline, the best, and those with the best scores.`, choices.element],
       confirm: "Show them",
-      act: async ({ candidates }) => {
-        const names = candidates.split(",").map((name) => name.trim()).filter(Boolean);
-        const unknown = names.find((name) => !run.trial(name));
-        if (unknown) throw new Error(`This run has no candidate ${unknown}; its Trials lists those it has.`);
-        if (names.length > MOST) throw new Error(`${names.length} are too many: name at most ${MOST}.`);
+      act: async () => {
+        const names = choices.chosen();
+        if (names.length > MOST) throw new Error(`${names.length} are too many: tick at most ${MOST}.`);
         go({ candidates: names.join(","), of: null });
       },
     });
@@ -211,34 +225,55 @@ export function mount(element, { run, api, marks, subscribe, navigate, announce,
     search.select();
   }
 
+  /** Answers to a sample; one that only the confirmation drew is looked for there. */
+  async function askFor(at, candidates, signal) {
+    const confirms = options.get("samples") === "confirmation";
+    const named = candidates.map((one) => [columnOf(one).optimization_id === run.id ? "candidate" : "other", one]);
+    const query = new URLSearchParams([at.item === null ? ["position", at.position] : ["sample", at.item], ...named, ...(confirms ? [["confirmation", "true"]] : [])]);
+    try {
+      return await api.get(`${api.ofRun(run.id, "matrix", "answers")}?${query}`, { signal });
+    } catch (error) {
+      if (error.field === "sample" && !confirms && run.trials.some((trial) => trial.purpose === "confirmation")) {
+        shown = "";
+        go({ samples: "confirmation" });
+      }
+      throw error;
+    }
+  }
+
   /** What the address says is opened. */
   function showOpened() {
-    const position = Number.parseInt(options.get("sample") ?? "", 10);
+    const item = options.get("item");
+    const position = item === null ? Number.parseInt(options.get("sample") ?? "", 10) : null;
     const candidate = options.get("answer");
+    if (columns.length && !columnOf(candidate) && !asked().length && run.trial(candidate)) {
+      const { baseline_candidate_id: baseline } = run.detail;
+      return go({ candidates: [...new Set([run.trial(baseline) ? baseline : candidate, candidate])].join(",") });
+    }
     if (Number.isNaN(position) || !columnOf(candidate)) return opened?.dialog.close();
     opened ??= answerDialog({
       name: named,
       link: (one) => linkTo(["runs", columnOf(one).optimization_id, "candidates", columnOf(one).candidate_id]),
-      ask: (at, candidates, signal) => api.get(`${api.ofRun(run.id, "matrix", "answers")}?${new URLSearchParams([["position", at], ...candidates.map((one) => [columnOf(one).optimization_id === run.id ? "candidate" : "other", one]), ...(options.get("samples") === "confirmation" ? [["confirmation", "true"]] : [])])}`, { signal }),
+      ask: askFor,
       sent: (one, item, replicate, signal) => api.get(api.ofRun(columnOf(one).optimization_id, "trials", columnOf(one).candidate_id, "sent"), { query: { sample: item, replicate, purpose: options.get("samples") === "confirmation" ? "confirmation" : null }, signal }),
       marksOf: (one, item, replicate) => marksBar(marksIn(columnOf(one).optimization_id), { candidate_id: columnOf(one).candidate_id, item_id: item, replicate }, `the answer of ${one} to ${item}`),
       step: (down, right) => {
         grid.go(grid.active.row + down, grid.active.column + right);
         const row = pages.row(grid.active.row);
-        if (row) go({ sample: row.position, answer: keyOf(columns[grid.active.column]) });
+        if (row) go(addressOf(row, columns[grid.active.column]));
       },
       onclose: () => {
         opened = null;
         shown = "";
-        if (!closed && options.get("sample") !== null) go({ sample: null, answer: null });
+        if (!closed && options.get("answer") !== null) go({ item: null, sample: null, answer: null });
         grid.element.focus();
       },
     });
-    if (shown === `${position} ${candidate}`) return undefined;
-    shown = `${position} ${candidate}`;
-    const number = pages.numberOf(position);
+    if (shown === `${item ?? position} ${candidate}`) return undefined;
+    shown = `${item ?? position} ${candidate}`;
+    const number = pages.numberOf((row) => (item === null ? row.position === position : row.item_id === item));
     if (number !== null) grid.go(number, columns.findIndex((one) => keyOf(one) === candidate));
-    return opened.show({ position, item: number === null ? null : pages.row(number).item_id }, keyOf(columns[0]), candidate);
+    return opened.show({ position, item: number === null ? item : pages.row(number).item_id }, keyOf(columns[0]), candidate);
   }
   let shown = "";
 

@@ -5,8 +5,8 @@ import { reading } from "../detail/reading.js";
 import { h, replace, say } from "../dom.js";
 
 /**
- * `ask(position, candidates, signal)` reads answers; `name(candidate)` and `link(candidate)` are words and address; `step(down, right)`
- * goes to another cell, `onclose()` hears that it was closed; `marksOf(candidate, item, replicate)` is what people said of an answer,
+ * `ask({position, item}, candidates, signal)` reads answers to a sample by its id, or by its place where `item` is null;
+ * `name(candidate)` and `link(candidate)` are words and address; `step(down, right)` goes to another cell, `onclose()` hears that it was closed; `marksOf(candidate, item, replicate)` is what people said of an answer,
  * `sent(candidate, item, replicate, signal)` asks for the messages behind it.
  */
 export function answerDialog({ ask, name, link, step, onclose, marksOf, sent }) {
@@ -43,7 +43,7 @@ export function answerDialog({ ask, name, link, step, onclose, marksOf, sent }) 
       say(heading, `${item ?? `Sample ${position + 1}`}: ${name(candidate)}`);
       more.setAttribute("href", link(candidate));
       say(more, `${name(candidate)}: what it changes`);
-      giveUp = reading(body, (signal) => ask(position, alone ? [candidate] : [reference, candidate], signal), (found) => {
+      giveUp = reading(body, (signal) => ask({ position, item }, alone ? [candidate] : [reference, candidate], signal), (found) => {
         const [one, other] = alone ? [null, found.candidates[0]] : found.candidates;
         say(heading, `${found.item_id}: ${name(candidate)}`);
         const parts = answersOf({

@@ -46,10 +46,10 @@ export function matrixPages(ask, onread, onproblem) {
     row(number) {
       return pages.get(Math.floor(number / PAGE))?.[number % PAGE] ?? null;
     },
-    /** Which row a sample is, among those that are known. */
-    numberOf(position) {
+    /** Which row the sample is for which `is(row)`, among those that are known. */
+    numberOf(is) {
       for (const [page, rows] of pages) {
-        const place = rows.findIndex((row) => row.position === position);
+        const place = rows.findIndex(is);
         if (place >= 0) return page * PAGE + place;
       }
       return null;

@@ -1,8 +1,9 @@
 """Samples by candidates: what each candidate made of each sample, a page at a time, of those that a filter lets through.
 
 Filters read the arrays that every trial keeps (`sample_states`, `sample_means`), all of them in one pass beside each other, and
-no answer. Contents are looked up for the samples of the page alone, by their keys. Nothing is joined that PostgreSQL could join
-badly: it has no statistics of a young run.
+no answer; a search alone looks into answers, column by column, of as many columns as it can in a tenth of a second. Contents
+are looked up for the samples of the page alone, by their keys. Nothing is joined that PostgreSQL could join badly: it has no
+statistics of a young run.
 """
 
 # ruff: noqa: S608 (only numbers and constants are put into statements; every value is a parameter)
@@ -16,7 +17,7 @@ from typing import Any, Final, Literal
 
 from store.connection import Connection, Database
 from store.encrypted_contents import contents_of, shortened
-from store.read.samples.excerpts import LONGEST_EXCERPT, excerpt_column, excerpt_of
+from store.read.samples.excerpts import LONGEST_EXCERPT, MOST_STORED_BYTES, excerpt_column, excerpt_of
 from store.read.samples.matrix_columns import Columns, DrawnSuite, UnknownColumn, read_columns
 from store.read.samples.matrix_rows import (
     CandidateAnswers,
@@ -42,7 +43,18 @@ candidates pass and others do not."""
 _IS_FOUND: Final = """($8::text IS NULL OR EXISTS (
     SELECT FROM (SELECT item_id, input, expected FROM samples WHERE dataset_id = $7 AND item_hash = given.item_hash OFFSET 0) s
     WHERE s.item_id ILIKE $8 OR $9::text IS NOT NULL AND (s.input::text ILIKE $9 OR s.expected::text ILIKE $9)
-))"""
+) OR $9::text IS NOT NULL AND item_hash IN (SELECT item_hash FROM told))"""
+_TOLD: Final = f"""
+    SELECT a.item_hash
+    FROM unnest($14::text[], $15::int[], $16::text[], $17::text[]) AS col (config_hash, replicate, target, run_id)
+    CROSS JOIN LATERAL (
+        SELECT item_hash FROM answers
+        WHERE config_hash = col.config_hash AND target = col.target AND run_id = col.run_id AND replicate = col.replicate
+          AND (error ILIKE $8 OR pg_column_size(output) <= {MOST_STORED_BYTES} AND output::text ILIKE $9)
+        OFFSET 0
+    ) a
+"""
+"""Samples of which a cell shows an answer, or what went wrong, with the text in it."""
 _HAS_TAG: Final = f"""($13::text IS NULL OR EXISTS (
     SELECT FROM (SELECT tags FROM samples WHERE dataset_id = $7 AND item_hash = given.item_hash OFFSET 0) s,
         unnest(s.tags) AS one (tag)
@@ -79,12 +91,14 @@ _KEPT: Final = f"""
     WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.purpose = ANY($3) AND t.part = ''
 """
 """What a trial keeps of its samples."""
-_PARAMETERS: Final = 13
+MOST_SEARCHED_ANSWERS: Final = 80_000
+"""That one search looks into; of the columns behind them it looks into none."""
+_PARAMETERS: Final = 17
 """Of the page's statement; behind them come states and means of columns of other runs."""
 
 
 class NoSample(ValueError):
-    """The split has no sample there."""
+    """The split has no such sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +142,9 @@ class MatrixReader:
             if columns is None:
                 return None
             searched: Searched = "ids" if contents_of(connection).encrypts else "contents"
-            total, found = await _filtered(connection, run_id, columns, wanted, searched, after, skip, limit)
+            searches = searched == "contents" and wanted.search is not None
+            columns_searched = _columns_searched(columns) if searches else 0
+            total, found = await _filtered(connection, run_id, columns, wanted, columns_searched, searched, after, skip, limit)
             rows = await _rows(connection, run_id, columns, found)
         return Matrix(
             optimization_id=run_id,
@@ -137,6 +153,7 @@ class MatrixReader:
             total=total,
             columns=tuple(columns.shown),
             searched=searched,
+            columns_searched=columns_searched,
             items=rows,
             next_after=rows[-1].position if len(rows) == limit else None,
         )
@@ -144,13 +161,13 @@ class MatrixReader:
     async def answers(
         self,
         run_id: str,
-        position: int,
+        sample: int | str,
         candidates: Sequence[str],
         *,
         others: Sequence[tuple[str, str]] = (),
         confirmation: bool = False,
     ) -> MatrixAnswers | None:
-        """One sample in full, with all answers of some candidates; None when there is no such run.
+        """One sample in full, by position or id, with all answers of some candidates; None when there is no such run.
 
         Raises UnknownColumn and NoSample.
         """
@@ -159,17 +176,18 @@ class MatrixReader:
             if columns is None:
                 return None
             drawn = await connection.fetchrow(
-                "SELECT drawn.item_hash, s.weight FROM suite_samples drawn JOIN samples s ON s.dataset_id = $4"
-                " AND s.item_hash = drawn.item_hash WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position = $3",
-                run_id,
-                columns.suite.split,
-                position,
+                "SELECT drawn.position, drawn.item_hash, s.weight FROM suite_samples drawn JOIN samples s ON s.dataset_id = $5"
+                " AND s.item_hash = drawn.item_hash WHERE drawn.run_id = $1 AND drawn.split = $2"
+                " AND ($3::int IS NULL OR drawn.position = $3) AND ($4::text IS NULL OR s.item_id = $4)"
+                " ORDER BY drawn.position LIMIT 1",
+                *(run_id, columns.suite.split),
+                *((sample, None) if isinstance(sample, int) else (None, sample)),
                 columns.suite.dataset_id,
             )
             if drawn is None:
-                raise NoSample(position)
+                raise NoSample(sample)
             item_hash = drawn["item_hash"]
-            sample = (await inputs_of(connection, run_id, columns.suite.split, [item_hash]))[item_hash]
+            asked = (await inputs_of(connection, run_id, columns.suite.split, [item_hash]))[item_hash]
             given = []
             for column in columns.shown:
                 trial = await measured_trial(connection, column.optimization_id, column.candidate_id, column.purpose)
@@ -183,7 +201,7 @@ class MatrixReader:
                 answers = tuple(TracedAnswer(**answer) for answer in found)
                 whose = {"optimization_id": column.optimization_id, "candidate_id": column.candidate_id}
                 given.append(CandidateAnswers(**whose, score=score, answers=answers))
-            return MatrixAnswers(position=position, weight=drawn["weight"], candidates=tuple(given), **sample)
+            return MatrixAnswers(position=drawn["position"], weight=drawn["weight"], candidates=tuple(given), **asked)
 
 
 async def _filtered(
@@ -191,6 +209,7 @@ async def _filtered(
     run_id: str,
     columns: Columns,
     wanted: MatrixFilter,
+    columns_searched: int,
     searched: Searched,
     after: int,
     skip: int,
@@ -208,9 +227,16 @@ async def _filtered(
         *(run_id, columns.purposes, columns.candidate_ids, columns.run_ids, columns.suite.split),
         *(flags, columns.suite.dataset_id, in_text, in_json if searched == "contents" else None),
         *(after, skip, limit, wanted.slice if wanted.field == TAGS else None),
+        *(part[:columns_searched] for part in (columns.config_hashes, columns.first_replicates, columns.targets)),
+        columns.run_ids[:columns_searched],
         *(array for pair in others.values() for array in pair),
     )
     return rows[0]["total"], [row for row in rows if row["position"] is not None]
+
+
+def _columns_searched(columns: Columns) -> int:
+    """Into the answers of how many columns a search looks: the first ones, and always one."""
+    return min(len(columns.shown), max(1, MOST_SEARCHED_ANSWERS // max(1, columns.suite.samples)))
 
 
 def _name_of(column: MatrixColumn, run_id: str) -> str:
@@ -269,7 +295,7 @@ def _page_statement(names: list[str], wanted: MatrixFilter, given: Collection[in
                 AND t.part = ''
             JOIN suites suite ON suite.run_id = t.run_id AND suite.split = t.split
             WHERE t.run_id = $1
-        ), matching AS MATERIALIZED (
+        ), told AS ({_TOLD}), matching AS MATERIALIZED (
             SELECT * FROM unnest(
                 ARRAY(SELECT item_hash FROM suite_samples WHERE run_id = $1 AND split = $5 ORDER BY position),
                 {", ".join(["$6::boolean[]", *states, *means])}

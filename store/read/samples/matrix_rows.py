@@ -69,6 +69,8 @@ class Matrix(Payload):
     """The first one is what `fixed` and `broken` compare with."""
     searched: Searched
     """Where the search looked. Contents that are encrypted cannot be searched: then only in the ids of samples."""
+    columns_searched: int
+    """Into the answers of how many columns a search looked, from the first on; not all where that would take long."""
     items: tuple[MatrixRow, ...]
     next_after: int | None
     """The position to go on after; null when this was the last page."""

@@ -65,6 +65,11 @@ async def test_answers_are_drawn_by_a_seed_at_random_or_where_scores_disagree(ht
     items = (await http.get(f"/optimizations/{labelled}/trials/{best}/items", params={"limit": 1000})).json()["items"]
     told = {one["item_id"] for one in items if len({part["passed"] for part in one["score_details"].values()}) == 2}
     assert {one["item_id"] for one in await queue(http, split)} == told and 0 < len(told) < len(items)
+    assert (split["ends"], first["ends"]) == (["worst", "best"], [])
+    assert (await ask(http, labelled, kind="scale", steps=3, ends=["useless", "helps"], count=1))["ends"] == [
+        "useless",
+        "helps",
+    ]
     assert split["categories"] == ["1", "2", "3", "4", "5"] and split["drawn_from"] == len(told)
 
     two = await ask(http, labelled, kind="better_of_two", count=1000)
@@ -73,6 +78,10 @@ async def test_answers_are_drawn_by_a_seed_at_random_or_where_scores_disagree(ht
     given = {one["item_id"]: one["output"] for one in items}
     places = [[answer["output"] for answer in one["answers"]].index(given[one["item_id"]]) for one in await queue(http, two)]
     assert set(places) == {0, 1}  # neither candidate is always shown first
+    pairs = [[answer["output"] for answer in one["answers"]] for one in await queue(http, two)]
+    theirs = (await http.get(f"/optimizations/{labelled}/trials/{two['candidates'][0]}/items", params={"limit": 1000})).json()
+    differing = [one["item_id"] for one in theirs["items"] if one["output"] != given[one["item_id"]]]
+    assert all(one != other for one, other in pairs) and len(pairs) == two["drawn_from"] == len(differing) < len(given)
 
 
 async def test_people_label_under_their_names_and_their_agreement_labels_and_dataset_are_told(
@@ -151,6 +160,8 @@ async def test_people_label_under_their_names_and_their_agreement_labels_and_dat
         ({"kind": "categories", "categories": ["one", "one"]}, 422, "categories"),
         ({"kind": "right_or_wrong", "categories": ["one", "two"]}, 422, "categories"),
         ({"kind": "right_or_wrong", "steps": 4}, 422, "steps"),
+        ({"kind": "right_or_wrong", "ends": ["no", "yes"]}, 422, "ends"),
+        ({"kind": "scale", "ends": ["no"]}, 422, "ends"),
         ({"kind": "better_of_two", "candidates": ["one"]}, 422, "candidates"),
         ({"kind": "right_or_wrong", "candidates": ["r9-none"]}, 404, "candidates"),
         ({"kind": "right_or_wrong", "words": " "}, 422, "words"),

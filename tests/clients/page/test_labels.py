@@ -21,6 +21,15 @@ async def test_answers_are_drawn_labelled_by_keys_agreed_on_and_stored(
     page = await open_page(f"runs/{words}")
     await page.get_by_role("navigation", name="Of this run").get_by_role("link", name="Labels").click()
     await page.get_by_role("textbox", name="Question").fill(f"Does it know the word? {HOSTILE}")
+    await page.get_by_label("Answered by").select_option("scale")
+    await page.get_by_label("The highest means").fill("knows it by heart")
+    await page.get_by_label("How many").fill("1")
+    await page.get_by_role("button", name="Draw answers").click()
+    steps = page.get_by_role("group", name="Does it know the word?").get_by_role("button")
+    await expect(steps).to_have_text(["11: worst", "22", "33", "44", "55: knows it by heart"])
+    assert await accessible(page) == []
+    await page.get_by_role("link", name="All questions").click()
+    await page.get_by_role("textbox", name="Question").fill(f"Does it know the word? {HOSTILE}")
     await page.get_by_label("Answered by").select_option("categories")
     await page.get_by_label("Categories, separated by commas").fill("knows, guesses")
     await page.get_by_label("How many").fill("6")
@@ -37,8 +46,19 @@ async def test_answers_are_drawn_labelled_by_keys_agreed_on_and_stored(
     await keep_picture(page, "labels-queue")
     assert await accessible(page) == []
 
+    # What others say is not shown before one has said all oneself, or wants it.
+    await Labels(servers.database).say(question["question_id"], 0, "ben", "a test", "knows")
+    so_far = page.get_by_role("region", name="Labels so far")
+    await page.reload()
+    await expect(so_far).to_contain_text("when you have labelled all")
+    await expect(so_far).not_to_contain_text("ben")
+    await so_far.get_by_role("button", name="Show it now").click()
+    await expect(so_far).to_contain_text("By ben alone")
+    await page.reload()
+    await expect(told).to_have_text("Answer 1 of 6; you have labelled 0")
     await page.keyboard.press("1")
     await expect(told).to_have_text("Answer 2 of 6; you have labelled 1")
+    await expect(so_far).not_to_contain_text("ben")
     await page.keyboard.press("ArrowRight")
     await expect(told).to_have_text("Answer 3 of 6; you have labelled 1")
     for place, key in enumerate("2121"):
@@ -58,10 +78,11 @@ async def test_answers_are_drawn_labelled_by_keys_agreed_on_and_stored(
     # Somebody else differs once.
     for position, label in enumerate(["knows", "guesses", "guesses", "knows", "guesses", "guesses"]):
         await Labels(servers.database).say(question["question_id"], position, "ben", "a test", label)
-    so_far = page.get_by_role("region", name="Labels so far")
     await so_far.get_by_role("button", name="Read again").click()
     await expect(so_far).to_contain_text("83% are the same")
     await expect(so_far.get_by_role("row", name="Cohen’s κ")).to_contain_text("0.67")
+    columns = "(table) => [...table.rows].map((row) => [...row.cells].slice(1).map((cell) => getComputedStyle(cell).textAlign))"
+    assert set(map(tuple, await so_far.get_by_role("table").evaluate(columns))) == {("right",) * 3}
     await keep_picture(page, "labels-agreement")
     assert await accessible(page) == []
     async with page.expect_download() as kept:

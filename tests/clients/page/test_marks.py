@@ -63,12 +63,23 @@ async def test_runs_candidates_and_answers_are_marked_and_found_again(
         await rows.filter(has_text="pinned").count() == await rows.count() - 1
     )  # all but the head; others may have pinned, too
     await page.keyboard.press("Control+k")
-    field = page.get_by_role("combobox", name="Search runs, prompts, candidates, tags and notes")
+    field = page.get_by_role("combobox", name="Search runs, prompts, datasets, candidates, tags and notes")
     await expect(field).to_be_focused()
     await field.fill("RIGHT REASON")
     option = page.get_by_role("option", name="Note Right, and for the right reason.")
     await expect(option).to_have_attribute("aria-selected", "true")
     assert await accessible(page) == []
+    await page.keyboard.press("Enter")
+    opened = page.get_by_role("dialog").get_by_role("group", name=answer)
+    await expect(opened).to_contain_text("right reason")
+    assert (await accessible(page), await page.locator("dialog[open]").count()) == ([], 1)
+    await page.keyboard.press("Escape")
+    [stored] = (await http.get("/datasets", params={"search": "words"})).json()["items"]
+    await page.keyboard.press("Control+k")
+    await field.fill("WORDS")
+    await page.get_by_role("option", name=f"Dataset {stored['versions'][-1]}").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(stored["versions"][-1])
+    await page.keyboard.press("Control+k")
     await field.fill("to-rel")
     await expect(page.get_by_role("option", name="Tag to-release")).to_be_visible()
     await keep_picture(page, "search")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 
 import httpx
@@ -52,6 +53,9 @@ async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_ope
     await keep_picture(page, "matrix-answer")
     assert await accessible(page) == []
     shared = page.url
+    named = broken["items"][0]
+    assert f"item={named['item_id']}&" in shared and "sample=" not in shared
+    old = f"runs/{words}/matrix?only=broken&sample={named['position']}&answer={broken['columns'][place]['candidate_id']}"
     await page.keyboard.press("ArrowDown")
     await expect(heading).to_contain_text(broken["items"][1]["item_id"])
     await page.keyboard.press("Escape")
@@ -66,12 +70,25 @@ async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_ope
     await expect(page.get_by_text("No sample is like that")).to_be_visible()
     await page.get_by_role("button", name="Show all samples").click()
     await expect(told).to_contain_text(f"{whole['total']} samples ×")
+    answered = next(row for row in whole["items"] if row["cells"][1]["excerpt"] not in (None, row["expected"], row["input"]))
+    await search.fill(answered["cells"][1]["excerpt"].upper())
+    await expect(told).to_contain_text(f"of {whole['total']} samples")
+    await expect(grid.get_by_role("row", name=answered["item_id"])).to_be_visible()
+    await search.fill("")
+    await expect(told).to_contain_text(f"{whole['total']} samples ×")
     slices = (await http.get(f"/optimizations/{words}/slices")).raise_for_status().json()["fields"][0]["slices"]
     await page.get_by_label("Slice").select_option(label=f"{slices[0]['name']} ({slices[0]['samples']})")
     await expect(told).to_contain_text(f"{slices[0]['samples']} of {whole['total']}")
     await page.get_by_role("button", name="Candidates…").click()
-    await page.get_by_label("Candidates, separated by commas").fill(whole["columns"][1]["candidate_id"])
-    await page.get_by_role("button", name="Show them").click()
+    candidates = dialog.get_by_role("group", name="Candidates of this run").get_by_role("checkbox")
+    await expect(candidates).to_have_count(len(whole["columns"]))
+    await keep_picture(page, "matrix-candidates-choice")
+    assert await accessible(page) == []
+    for number in range(len(whole["columns"])):
+        if number != 1:
+            await candidates.nth(number).press("Space")
+    await dialog.get_by_role("button", name="Show them").press("Enter")
+    await expect(page).to_have_url(re.compile(f"candidates={whole['columns'][1]['candidate_id']}$"))
     await expect(grid.get_by_role("columnheader")).to_have_count(2)
 
     await page.get_by_role("button", name="Runs…").click()
@@ -100,6 +117,8 @@ async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_ope
     await page.keyboard.press("Escape")
     await keep_picture(page, "matrix-runs")
 
+    opened = await open_page(old, width=390)
+    await expect(opened.get_by_role("dialog").get_by_role("heading", level=3)).to_contain_text(named["item_id"])
     opened = await open_page(shared.partition("#/")[2], scheme="dark", width=390)
     await expect(opened.get_by_role("dialog")).to_contain_text("did not pass")
     await keep_picture(opened, "matrix-answer-phone")

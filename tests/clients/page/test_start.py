@@ -40,6 +40,13 @@ DANGLING = """
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 
 
+DROPPED = """(text) => {
+    const dropped = new DataTransfer();
+    dropped.items.add(new File([text], "numbers.csv"));
+    return dropped;
+}"""
+
+
 async def paste(page: Page, text: str) -> None:
     await page.get_by_label("Spec", exact=True).fill(text)
 
@@ -100,10 +107,22 @@ async def test_a_spec_is_pasted_mended_priced_started_and_watched(
 
     # Its data is uploaded, and named by the spec from then on.
     table = tmp_path / "numbers.csv"
-    table.write_text("n,label,note\n" + "".join(f'{n},up,"said, {HOSTILE}"\n' for n in range(9)) + "9,up,last\n")
-    await page.get_by_role("button", name="Upload a dataset…").click()
+    table.write_text("Way up?,n,label,note\n" + "".join(f'"a\nb",{n},up,"said, {HOSTILE}"\n' for n in range(9)) + "c,9,up\n")
+    await page.get_by_text("Files may be dropped anywhere on this page").dispatch_event(
+        "drop",
+        {"dataTransfer": await page.evaluate_handle(DROPPED, table.read_text())},
+    )
     dialog = page.get_by_role("dialog", name="Upload a dataset")
-    await dialog.get_by_label("A file of samples").set_input_files(table)
+    await expect(dialog.locator(".notice")).to_have_text(
+        "Line 20 has 3 of 4 cells: what is missing stays empty. Missing here: note."
+    )
+    await expect(dialog.get_by_label("Name", exact=True)).to_have_value("numbers")
+    assert await dialog.get_by_label("Way up?: called").input_value() == "way_up"
+    await expect(dialog.get_by_role("table")).to_contain_text("way_up")
+    await dialog.get_by_label("Way up?: called").fill("n")
+    await expect(dialog.get_by_role("alert")).to_contain_text("Way up? and n would both be called n")
+    await dialog.get_by_label("Way up?: called").fill("way")
+    await expect(dialog.get_by_role("table")).to_contain_text('"way"')
     await expect(dialog.get_by_label("label", exact=True)).to_have_value("expected")
     await dialog.get_by_label("note", exact=True).select_option("none")
     await expect(dialog.get_by_role("table")).not_to_contain_text("said")

@@ -1,4 +1,4 @@
-"""Pins, tags and notes on runs, candidates and answers; and the search that finds them, with runs, prompts and candidates."""
+"""Pins, tags and notes on runs, candidates and answers; and the search that finds them, with all that has a name."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def remove_mark(run_id: RunId, number: Number, backend: Served, caller: Ca
 
 
 class Finds(Payload):
-    """What was found: runs first, then prompts, candidates, tags and notes; of each kind the newest."""
+    """What was found: runs first, then prompts, datasets, candidates, tags and notes; of each kind the newest."""
 
     items: tuple[Find, ...]
 
@@ -128,7 +128,7 @@ async def search(
     *,
     caller: CalledBy,
 ) -> Finds:
-    """Look for a word in names of runs and prompts, in tags and notes, and for candidates whose name or hash begins with it.
+    """Look for a word in names of runs, prompts and datasets, in tags and notes; and at how names of candidates begin.
 
     One finds what one's team has, an admin what all have.
     """

@@ -31,7 +31,13 @@ OtherEntrants = Annotated[
         " more. They stand behind this run's.",
     ),
 ]
-Position = Annotated[int, Query(ge=0, le=2**31 - 1, description="The sample's place in its split, as the matrix has it.")]
+Position = Annotated[
+    int | None, Query(ge=0, le=2**31 - 1, description="The sample's place in its split, as the matrix has it.")
+]
+SampleId = Annotated[
+    str | None,
+    Query(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The sample's id, in place of its position."),
+]
 
 
 @router.get("", operation_id="getMatrix", responses=responses(404, 409), response_model=Matrix)
@@ -81,8 +87,8 @@ async def get_matrix(
             min_length=1,
             max_length=200,
             pattern=NO_CONTROLS,
-            description="Part of the id, the input or the expected answer. Where contents are encrypted, of the id alone:"
-            " `searched` says where it looked.",
+            description="Part of the id, the input, the expected answer, or of an answer that a cell shows. Where contents are"
+            " encrypted, of the id alone: `searched` says where it looked, `columns_searched` into whose answers.",
         ),
     ] = None,
     after: Annotated[int, Query(ge=-1, le=2**31 - 1, description="Samples behind this position.")] = -1,
@@ -118,7 +124,8 @@ async def get_matrix(
 async def list_matrix_answers(
     run_id: RunId,
     backend: Served,
-    position: Position,
+    position: Position = None,
+    sample: SampleId = None,
     candidate: Annotated[
         list[QueriedCandidate],
         Query(max_length=MOST_CANDIDATES, description="Whose answers are wanted; again for more."),
@@ -127,16 +134,18 @@ async def list_matrix_answers(
     confirmation: Confirmation = False,
 ) -> Response:
     """One sample in full, with every answer that these candidates gave to it."""
+    wanted = position if sample is None else sample
+    if wanted is None or None not in (position, sample):
+        raise Refused(422, "sample: name one sample, by its id or by its position", "sample")
     try:
         found = await backend.reader.matrix.answers(
-            run_id, position, candidate, others=await _others(backend, candidate, other), confirmation=confirmation
+            run_id, wanted, candidate, others=await _others(backend, candidate, other), confirmation=confirmation
         )
     except UnknownColumn as error:
         raise _no_column(run_id, error) from None
     except NoSample:
-        raise Refused(
-            404, f"run {run_id} has no sample at position {position}; GET …/matrix lists those there are", "position"
-        ) from None
+        name, told = ("position", f"at position {position}") if sample is None else ("sample", repr(sample[:200]))
+        raise Refused(404, f"run {run_id} has no sample {told} there; GET …/matrix lists those there are", name) from None
     if found is None:
         raise await why_unknown(backend, run_id)
     return await encoded(lambda: found.model_dump_json(by_alias=True))
