@@ -31,12 +31,12 @@ OtherEntrants = Annotated[
         " more. They stand behind this run's.",
     ),
 ]
-Position = Annotated[
-    int | None, Query(ge=0, le=2**31 - 1, description="The sample's place in its split, as the matrix has it.")
-]
+Position = Annotated[int, Query(ge=0, le=2**31 - 1, description="The sample's place in its split, as the matrix has it.")]
 SampleId = Annotated[
     str | None,
-    Query(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The sample's id, in place of its position."),
+    Query(
+        min_length=1, max_length=500, pattern=NO_CONTROLS, description="The sample's id; its position is not looked at then."
+    ),
 ]
 
 
@@ -124,7 +124,7 @@ async def get_matrix(
 async def list_matrix_answers(
     run_id: RunId,
     backend: Served,
-    position: Position = None,
+    position: Position = 0,
     sample: SampleId = None,
     candidate: Annotated[
         list[QueriedCandidate],
@@ -135,8 +135,6 @@ async def list_matrix_answers(
 ) -> Response:
     """One sample in full, with every answer that these candidates gave to it."""
     wanted = position if sample is None else sample
-    if wanted is None or None not in (position, sample):
-        raise Refused(422, "sample: name one sample, by its id or by its position", "sample")
     try:
         found = await backend.reader.matrix.answers(
             run_id, wanted, candidate, others=await _others(backend, candidate, other), confirmation=confirmation
