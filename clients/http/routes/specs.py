@@ -9,30 +9,25 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 from starlette.responses import Response as Answer
-from temporalio.service import RPCError
 
 from clients.http.access.audited_requests import Noted
 from clients.http.access.callers import CalledBy
 from clients.http.access.roles import SPEC
-from clients.http.backend import Backend, RunId, Served
+from clients.http.backend import RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import responses
 from clients.http.missing_run import why_unknown
 from clients.http.routes.runs.start import refuse_own_release, start_for
 from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written, checked_request
-from clients.runs.identity import is_plugin_queue
-from clients.runs.lookup import known_run, spec_as_written
+from clients.reports.spec_texts import SpecText, spec_text
+from clients.runs.lookup import written_spec
 from clients.templates.spec_templates import TEMPLATES, whole_spec
 from clients.wire import Started
-from ratchet._formats.yaml_text import yaml_text
 from ratchet._frozen import Payload
-from workflows.model.spec.request import OptimizationRequest, spec_schema
+from workflows.model.spec.request import spec_schema
 
 FRESH: Final = 3600
 """Seconds that a browser keeps the schema, which changes with the version of the server alone."""
-
-LONGEST_SECONDS_TO_FIND: Final = 2.0
-"""For what only Temporal has, and a page can do without."""
 
 router = APIRouter(prefix=SPEC, tags=["specs"], route_class=JsonRoute)
 of_runs = APIRouter(prefix="/v1/private/optimizations", tags=["specs"])
@@ -46,15 +41,6 @@ class Template(Payload):
     needs: str | None
     """What must lie where the workers are."""
     text: str
-
-
-class SpecText(Payload):
-    """The spec of a run, to be changed and started again."""
-
-    text: str
-    """In YAML, without what is as it is by default."""
-    written: str | None = None
-    """As its author wrote it, with its comments; null where it was no file, or where Temporal knows the run no more."""
 
 
 @router.get("/schema", operation_id="getSpecSchema", responses=responses(), response_model=dict[str, Any])
@@ -110,31 +96,8 @@ async def get_spec(run_id: RunId, backend: Served) -> SpecText:
     row = await backend.reader.runs.load(run_id)
     if row is None:
         raise await why_unknown(backend, run_id)
-    text = await asyncio.to_thread(_spec_text, row.spec, backend.task_queue)
-    return SpecText(text=text, written=await _written(backend, run_id))
-
-
-async def _written(backend: Backend, run_id: str) -> str | None:
-    try:
-        async with asyncio.timeout(LONGEST_SECONDS_TO_FIND):
-            return await spec_as_written(await known_run(backend.servers, run_id))
-    except (RPCError, TimeoutError):  # what is stored is there without Temporal
-        return None
-
-
-def _spec_text(stored: dict[str, Any], task_queue: str) -> str:
-    request = OptimizationRequest.model_validate(stored)
-    queue = request.execution.evaluation_task_queue
-    if queue is not None and is_plugin_queue(queue, task_queue):
-        execution = request.execution.model_copy(update={"evaluation_task_queue": None})
-        request = request.model_copy(update={"execution": execution})
-    request = request.model_copy(update={"retry_of": None})
-    short = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
-    try:
-        is_same = OptimizationRequest.model_validate(short) == request
-    except ValueError:
-        is_same = False
-    return yaml_text(short if is_same else request.model_dump(mode="json", by_alias=True, exclude_none=True))
+    text = await asyncio.to_thread(spec_text, row.spec, backend.task_queue)
+    return SpecText(text=text, written=await written_spec(backend.servers, run_id))
 
 
 @functools.cache

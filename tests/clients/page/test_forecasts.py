@@ -23,7 +23,9 @@ async ({detail, rounds, trials, isOver, now, readAt}) => {
   const { budgetsOf, forecast, secondsLeft } = await import("/page/detail/budgets.js");
   const run = { detail, rounds, trials, isOver, readAt };
   const left = secondsLeft(run, now);
-  const told = budgetsOf(run, now).map((budget) => [budget.name, { used: budget.used, points: budget.points, told: forecast(budget, run, left) }]);
+  const told = budgetsOf(run, now).map((budget) => [
+    budget.name, { used: budget.used, points: budget.points, told: forecast(budget, run, left) },
+  ]);
   return { left, ...Object.fromEntries(told) };
 }
 """
