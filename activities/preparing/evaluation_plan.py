@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from activities.datasets import DatasetError, draw_splits
 from activities.datasets.given_splits import GivenSplits
-from activities.scorers.rubric import INSTRUCTIONS, REPAIR
+from activities.scorers.rubric import REPAIR
 from ratchet._formats.canonical import content_hash
 from store.write.suites import DrawnSuite
 from workflows.model.run.contract import PrepareInput
@@ -18,6 +18,7 @@ from workflows.model.spec.request import OptimizationRequest
 from workflows.model.suite import EvaluationSuite, LeftOut
 from workflows.model.trial import Split
 from workflows.rules.scoring.clusters import Clusters, gathered, same_as
+from workflows.rules.scoring.judge_messages import INSTRUCTIONS
 from workflows.rules.spec.default_splits import splits_of
 from workflows.rules.spec.prompt_factors import publishes_its_prompt, template_of
 

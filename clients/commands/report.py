@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,7 @@ from ratchet._text.visible import visible
 if TYPE_CHECKING:  # what commands show with is imported when one is run
     from clients.reports.facts import RunFacts
     from clients.reports.gates import GateResult
-    from clients.reports.html import ReportedRun
+    from clients.reports.several_runs import ReportedRuns
     from clients.reports.text.boxes import Verbosity
     from clients.runs.service.servers import Servers
     from clients.runs.views.summary import EndView
@@ -119,33 +118,24 @@ async def show_several(
     context: Context, run_ids: Sequence[str], ending: EndView, output: Path | None, slices: list[str] | None
 ) -> int:
     """Write several runs as one HTML file."""
-    from clients.reports.html import html_of_several
-
-    read = await _read(context, run_ids, ending, slices)
-    answers = {path: answer for one in read.answers.values() for path, answer in one.items()}
-    text = html_of_several(read.runs, {**answers, **read.shared}, read.pairs)
+    read, code = await _read(context, run_ids, ending, slices)
+    text = read.as_file()
     if output is None:
         print(visible(text), end="", flush=True)
     else:
         _write(output, text)
         context.facts({"run_ids": list(run_ids), "written": str(output)}, f"{output}: written")
-    return read.code
+    return code
 
 
 async def write_report_folder(
     context: Context, run_ids: Sequence[str], ending: EndView, folder: Path, slices: list[str] | None
 ) -> int:
     """Write several runs, or one, as a folder of HTML files."""
-    from clients.reports.html import html, html_of_several
-    from clients.reports.several_runs import INDEX, NoReportFolder, file_names, write_folder
+    from clients.reports.several_runs import INDEX, NoReportFolder, write_folder
 
-    read = await _read(context, run_ids, ending, slices)
-    names = file_names(run_ids)
-    rounds = {f"/optimizations/{run_id}/rounds": one[f"/optimizations/{run_id}/rounds"] for run_id, one in read.answers.items()}
-    texts = {INDEX: html_of_several(read.runs, {**rounds, **read.shared}, read.pairs, names)}
-    for one in read.runs:
-        run_id = one.facts.run_id
-        texts[names[run_id]] = html(one.facts, read.answers[run_id], one.gates, home=INDEX)
+    read, code = await _read(context, run_ids, ending, slices)
+    texts = read.as_files()
     try:
         write_folder(folder, texts)
     except NoReportFolder as error:
@@ -153,27 +143,16 @@ async def write_report_folder(
     except OSError as error:
         raise CommandError(f"--folder: cannot write {folder}: {error.strerror or error}") from None
     facts = {"run_ids": list(run_ids), "folder": str(folder), "files": sorted(texts)}
-    context.facts(facts, f"{folder / INDEX}: written, with {len(names)} run{'s' * (len(names) > 1)}")
-    return read.code
+    context.facts(facts, f"{folder / INDEX}: written, with {len(run_ids)} run{'s' * (len(run_ids) > 1)}")
+    return code
 
 
-@dataclass(frozen=True)
-class _Several:
-    """What is read of several runs."""
-
-    runs: Sequence[ReportedRun]
-    answers: Mapping[str, Mapping[str, str]]
-    """Of each run, what its part of the page asks for."""
-    shared: Mapping[str, str]
-    """What the page asks for beside that: the list, and comparisons."""
-    pairs: Sequence[Mapping[str, Any]]
-    code: int
-
-
-async def _read(context: Context, run_ids: Sequence[str], ending: EndView, slices: list[str] | None) -> _Several:
+async def _read(
+    context: Context, run_ids: Sequence[str], ending: EndView, slices: list[str] | None
+) -> tuple[ReportedRuns, ExitCode]:
     from clients.reports.gates import meets
     from clients.reports.html import ReportedRun
-    from clients.reports.several_runs import compared, listed
+    from clients.reports.several_runs import reported_runs
     from clients.reports.text.boxes import Verbosity
     from clients.runs.lookup import existing_run, reach_run
     from clients.runs.views.summary import facts_or_error, gated
@@ -185,19 +164,18 @@ async def _read(context: Context, run_ids: Sequence[str], ending: EndView, slice
             facts = await facts_or_error(servers, run_id, slices)
             runs.append(ReportedRun(facts, [meets(gate, facts) for gate in ending.gates]))
             answers[run_id] = await _inlined(servers, run_id, ending, slices)
-        in_full = ending.verbosity is Verbosity.FULL
-        pairs, shared = await compared(servers.reader, run_ids, in_full=in_full)
-    everything = {path: answer for one in answers.values() for path, answer in one.items()}
-    judged = [gate for one in runs for gate in one.gates]
-    return _Several(runs, answers, listed(everything, run_ids) | shared, pairs, gated(ExitCode.DONE, judged))
+        read = await reported_runs(servers.reader, runs, answers, in_full=ending.verbosity is Verbosity.FULL)
+    return read, gated(ExitCode.DONE, [gate for one in runs for gate in one.gates])
 
 
 async def _inlined(servers: Servers, run_id: str, ending: EndView, slices: list[str] | None) -> dict[str, str]:
     from clients.reports.inlined_answers import inlined_answers
     from clients.reports.text.boxes import Verbosity
+    from clients.runs.lookup import written_spec
 
     in_full = ending.verbosity is Verbosity.FULL
-    return await inlined_answers(servers.database, run_id, in_full=in_full, slice_fields=slices)
+    written = await written_spec(servers, run_id)
+    return await inlined_answers(servers.database, run_id, in_full=in_full, slice_fields=slices, written=written)
 
 
 def formatted(

@@ -125,8 +125,10 @@ class Result:
 
     async def _inlined(self) -> dict[str, str]:
         from clients.reports.inlined_answers import inlined_answers
+        from clients.runs.lookup import written_spec
 
-        return dict(await inlined_answers((await self._engine.servers()).database, self.id, in_full=False, slice_fields=None))
+        servers = await self._engine.servers()
+        return await inlined_answers(servers.database, self.id, written=await written_spec(servers, self.id))
 
     def history(self) -> list[dict[str, Any]]:
         """One dictionary per round, the baseline's first, with its trials and its candidates."""

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from pydantic import TypeAdapter
 
+from clients.reports.spec_texts import SpecText, spec_text
 from clients.wire import (
     Happening,
     Log,
@@ -61,9 +62,17 @@ _TRIAL: Final = TypeAdapter(TrialDetail)
 
 
 async def inlined_answers(
-    database: Database, run_id: str, *, in_full: bool = False, slice_fields: Sequence[str] | None = None
+    database: Database,
+    run_id: str,
+    *,
+    in_full: bool = False,
+    slice_fields: Sequence[str] | None = None,
+    written: str | None = None,
 ) -> dict[str, str]:
-    """Read a run as the page would. In full it holds every candidate, and what best and baseline answered to each sample."""
+    """Read a run as the page would. In full it holds every candidate, and what best and baseline answered to each sample.
+
+    `written` is its spec as its author wrote it, which only Temporal knows.
+    """
     reader = StoreReader(database)
     newest = await reader.events.last_id(run_id)
     report, progress, outline = (
@@ -83,6 +92,7 @@ async def inlined_answers(
         "/log": await _log(reader, run_id),
         "/marks": _json(MarkPage(total=len(report.marks), items=report.marks)),
     }
+    answers |= await asyncio.to_thread(_spec, report.run, written)
     answers |= await _candidates(reader, report, None if in_full else MOST_CANDIDATES)
     if tried := await reader.candidates.tried(run_id):
         answers["/factors"] = _json(tried)
@@ -107,6 +117,13 @@ async def _images(reader: StoreReader, answers: Iterable[str]) -> dict[str, str]
 
 def _json(answer: Payload) -> str:
     return answer.model_dump_json(by_alias=True)
+
+
+def _spec(run: RunDetail, written: str | None) -> dict[str, str]:
+    try:
+        return {"/spec": _json(SpecText(text=spec_text(run.spec, run.task_queue), written=written))}
+    except ValueError:  # of another version: the run has it as it is stored
+        return {}
 
 
 async def _log(reader: StoreReader, run_id: str) -> str:

@@ -9,12 +9,14 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
 from clients.reports.comparisons.side_by_side import ComparedStanding, Incomparable, SideBySide, UnknownEntrant, side_by_side
+from clients.reports.html import ReportedRun, html, html_of_several
 from clients.wire import ListedOptimization
 from ratchet.optimizer import Direction
 from store.read.reader import StoreReader
@@ -30,6 +32,43 @@ _LONGEST_NAME: Final = 60
 
 class NoReportFolder(ValueError):
     """A folder holds something else."""
+
+
+@dataclass(frozen=True)
+class ReportedRuns:
+    """Several runs, with all that a report of them holds."""
+
+    runs: Sequence[ReportedRun]
+    answers: Mapping[str, Mapping[str, str]]
+    """Of each run, what its part of the page asks for."""
+    shared: Mapping[str, str]
+    """What the page asks for beside that: the list, and comparisons."""
+    pairs: Sequence[Mapping[str, Any]]
+
+    def as_file(self) -> str:
+        """Write all of them as one HTML file."""
+        everything = {path: answer for one in self.answers.values() for path, answer in one.items()}
+        return html_of_several(self.runs, {**everything, **self.shared}, self.pairs)
+
+    def as_files(self) -> dict[str, str]:
+        """Write an HTML file for each, and one that lists and compares them: texts by names, for one folder."""
+        names = file_names(list(self.answers))
+        rounds = {path: one[path] for one in self.answers.values() for path in one if path.endswith("/rounds")}
+        texts = {INDEX: html_of_several(self.runs, {**rounds, **self.shared}, self.pairs, names)}
+        for one in self.runs:
+            run_id = one.facts.run_id
+            texts[names[run_id]] = html(one.facts, self.answers[run_id], one.gates, home=INDEX)
+        return texts
+
+
+async def reported_runs(
+    reader: StoreReader, runs: Sequence[ReportedRun], answers: Mapping[str, Mapping[str, str]], *, in_full: bool
+) -> ReportedRuns:
+    """Put runs together with how they compare; `answers` are those of each run by its id."""
+    run_ids = [one.facts.run_id for one in runs]
+    pairs, shared = await compared(reader, run_ids, in_full=in_full)
+    everything = {path: answer for one in answers.values() for path, answer in one.items()}
+    return ReportedRuns(runs, answers, listed(everything, run_ids) | shared, pairs)
 
 
 def listed(answers: Mapping[str, str], run_ids: Sequence[str]) -> dict[str, str]:
@@ -86,6 +125,12 @@ async def _samples(reader: StoreReader, found: SideBySide, samples: int) -> dict
 def file_names(run_ids: Sequence[str]) -> dict[str, str]:
     """A file for each run, by its id as far as that can be one on every system."""
     return {run_id: f"run-{_plain(run_id)}.html" for run_id in run_ids}
+
+
+def download_name(run_ids: Sequence[str], ending: str) -> str:
+    """What a report of runs is called where people keep it: by the first, and how many come with it."""
+    others = f"-and-{len(run_ids) - 1}-more" if len(run_ids) > 1 else ""
+    return f"report-{_plain(run_ids[0])}{others}.{ending}"
 
 
 def _plain(run_id: str) -> str:

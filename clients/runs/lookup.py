@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
@@ -25,6 +26,8 @@ TERMINAL = tuple(sorted(events.TERMINAL))
 MOST_COMPARED = 1000
 LONGEST_WRITTEN = 16 * 1024
 """Bytes of a spec as its author wrote it. Whoever lists runs in Temporal is sent what they were started with."""
+LONGEST_SECONDS_TO_FIND: Final = 2.0
+"""For what only Temporal has, and a reader can do without."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,15 @@ async def spec_as_written(run: KnownRun) -> str | None:
     """The spec that a run was started with, as its author wrote it, where Temporal still knows that."""
     written = (await memo_of(run)).get("written")
     return written if isinstance(written, str) and len(written.encode()) <= LONGEST_WRITTEN else None
+
+
+async def written_spec(servers: Servers, run_id: str) -> str | None:
+    """The spec of a run as its author wrote it; None also where Temporal does not answer, so that nobody waits for it."""
+    try:
+        async with asyncio.timeout(LONGEST_SECONDS_TO_FIND):
+            return await spec_as_written(await known_run(servers, run_id))
+    except (RPCError, TimeoutError):
+        return None
 
 
 async def _execution(servers: Servers, run_id: str) -> WorkflowExecutionDescription | None:

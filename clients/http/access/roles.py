@@ -120,6 +120,7 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("DELETE", SESSION): PathRule(None),
     **dict.fromkeys(_READ, PathRule(Role.READ)),
     ("GET", "/v1/private/comparison"): PathRule(Role.READ, entrants=("of",)),
+    ("GET", "/v1/private/report"): PathRule(Role.READ, runs=("of",)),
     ("GET", f"{DATASET}/differences"): PathRule(Role.READ, datasets=("against",)),
     ("GET", f"{RUN}/comparison"): PathRule(Role.READ, runs=("against_run",)),
     **dict.fromkeys((("GET", f"{RUN}/matrix{part}") for part in ("", "/answers")), PathRule(Role.READ, entrants=("other",))),

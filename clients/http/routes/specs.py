@@ -18,7 +18,9 @@ from clients.http.bodies import JsonRoute
 from clients.http.errors import responses
 from clients.http.routes.runs.start import refuse_own_release, start_for
 from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written, checked_request
-from clients.http.spec_texts import as_written, stored_spec_text, unstored_spec_text
+from clients.http.unstored_spec import unstored_spec_text
+from clients.reports.spec_texts import SpecText, spec_text
+from clients.runs.lookup import written_spec
 from clients.templates.spec_templates import TEMPLATES, whole_spec
 from clients.wire import Started
 from ratchet._frozen import Payload
@@ -39,17 +41,6 @@ class Template(Payload):
     needs: str | None
     """What must lie where the workers are."""
     text: str
-
-
-class SpecText(Payload):
-    """The spec of a run, to be changed and started again."""
-
-    text: str
-    """In YAML, without what is as it is by default."""
-    written: str | None = None
-    """As its author wrote it, with its comments; null where it was no file, or where Temporal knows the run no more."""
-    dataset_id: str | None = None
-    """Of the samples that the run had; null where it has not begun."""
 
 
 @router.get("/schema", operation_id="getSpecSchema", responses=responses(), response_model=dict[str, Any])
@@ -106,8 +97,8 @@ async def get_spec(run_id: RunId, backend: Served) -> SpecText:
     if row is None:
         text, dataset_id = await unstored_spec_text(backend, run_id), None
     else:
-        text, dataset_id = await asyncio.to_thread(stored_spec_text, row.spec, backend.task_queue), row.dataset_id
-    return SpecText(text=text, written=await as_written(backend, run_id), dataset_id=dataset_id)
+        text, dataset_id = await asyncio.to_thread(spec_text, row.spec, backend.task_queue), row.dataset_id
+    return SpecText(text=text, written=await written_spec(backend.servers, run_id), dataset_id=dataset_id)
 
 
 @functools.cache

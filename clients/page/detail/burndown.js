@@ -32,7 +32,7 @@ export function mount(element, { run, subscribe }) {
     draw();
   });
   const timer = setInterval(() => !run.isOver && !document.hidden && draw(), TICKING);
-  const unsubscribe = subscribe((changed) => (changed.has("detail") || changed.has("rounds")) && draw());
+  const unsubscribe = subscribe((changed) => (changed.has("detail") || changed.has("rounds") || changed.has("trials")) && draw());
   draw();
   return () => {
     stop();

@@ -4,6 +4,7 @@ import { around, drawing, grid, onWidth, scale, ticks } from "../chart_parts.js"
 import { h, replace, s } from "../dom.js";
 import { cost, score, signed, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
+import { askForReport } from "../views/report_question.js";
 import { choice, labelled, roomyLayout, verdictPill } from "./controls.js";
 import { changesView } from "./diff.js";
 import { reading } from "./reading.js";
@@ -20,7 +21,8 @@ export function mount(element, { run, api, navigate, announce, options: given })
   const steps = ["runs", run.id, "compare"];
   const chooser = h("div", { class: "choices" });
   const place = h("div", {});
-  replace(element, h("h2", {}, "Compared with another run"), chooser, place);
+  const report = h("button", { type: "button", hidden: true, onclick: () => askForReport([options.get("with"), run.id].map((id) => ({ id, name: id === run.id ? run.detail.name : "" }))) }, "Report…");
+  replace(element, h("h2", {}, "Compared with another run"), h("div", { class: "choices" }, chooser, report), place);
   const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
 
   const giveUp = reading(chooser, (signal) => api.get("/optimizations", { query: { limit: OFFERED }, signal }), ({ items }) => {
@@ -38,6 +40,7 @@ export function mount(element, { run, api, navigate, announce, options: given })
     if (other && pair?.other === other) return pair.go(options);
     pair?.close();
     pair = null;
+    report.hidden = !other;
     if (!other) return replace(place, h("p", { class: "soft" }, "Runs can be compared that share samples: the same dataset and split."));
     pair = { other, ...pairView(place, { api, names: [other, run.id], options, go, announce }) };
     return undefined;

@@ -1,10 +1,10 @@
 // The live log of decisions, in words, the newest first.
 
-import { h, replace } from "../dom.js";
+import { h, replace, say } from "../dom.js";
 import { clock, day } from "../format.js";
 import { linkTo } from "../router.js";
 import { isLive } from "../source.js";
-import { linesOf } from "./log_words.js";
+import { linesOf, partsWords } from "./log_words.js";
 import { glyph } from "./marks.js";
 
 const PAGE = 100;
@@ -15,12 +15,13 @@ export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
   const list = h("ol", { class: "log" });
   const live = h("div", { role: "log", "aria-label": "Decisions, the newest first", "aria-live": "polite", "aria-relevant": "additions" }, list);
   const withTrials = h("input", { id: "log-trials", type: "checkbox", onchange: () => begin() });
+  const undecided = h("p", { class: "soft small" });
   const more = h("button", { type: "button", onclick: () => older() }, "Show older");
   const problem = h("p", { class: "problem", role: "alert" });
   replace(element,
     h("div", { class: "card-head" }, h("h2", {}, "Decisions"),
       h("div", { class: "tools" }, short ? h("a", { href: linkTo(["runs", run.id, "log"]) }, "All of them") : isLive && h("label", { class: "check" }, withTrials, "beginnings and ends of trials"))),
-    live, problem, short ? null : h("div", { class: "buttons" }, more),
+    undecided, live, problem, short ? null : h("div", { class: "buttons" }, more),
   );
   let oldest = null, newest = null; // ids of the events that are shown
   let generation = 0, reading = 0;
@@ -40,6 +41,13 @@ export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
       more.hidden = !page.has_more;
       arrive();
     });
+  }
+
+  /** A round that only measures some samples may go on for long before it decides anything. */
+  function tellUndecided() {
+    const parts = partsWords(run, run.detail.round + 1);
+    say(undecided, parts ? `${parts}; nothing decided${run.isOver ? "" : " yet"}.` : "");
+    undecided.hidden = !parts;
   }
 
   /** What happened while there was no stream. */
@@ -68,7 +76,7 @@ export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
 
   function entries(event) {
     const rejectionsOf = (round) => run.rejections.filter((one) => one.round === round).slice(0, 20);
-    const lines = linesOf(event, { rejectionsOf, short: short > 0 });
+    const lines = linesOf(event, { rejectionsOf, partsOf: (round) => partsWords(run, round), short: short > 0 });
     return (short ? lines.slice(0, 6) : lines).map((line) => h("li", { class: line.strong ? "strong" : null, "data-event": event.id },
       glyph(line.kind === "release" ? "baseline" : line.kind),
       h("time", { datetime: event.at, title: day(event.at) }, clock(event.at)),
@@ -93,11 +101,13 @@ export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
   }
 
   begin();
+  tellUndecided();
   const unsubscribe = subscribe((changed, event) => {
     if (changed.has("events") && (withTrials.checked || event.type !== "trial_added_or_updated")) {
       waiting.push({ id: event.id, type: event.type, at: event.data.at, facts: event.data });
     }
     if (changed.has("detail")) {
+      tellUndecided();
       if (run.connection.kind === "live" && newest !== null) arrive();
       else if (!reading) (newest === null ? older : catchUp)();
     }

@@ -1,14 +1,14 @@
 // Events in words: what happened, as one would tell it.
 
-import { score, words } from "../format.js";
+import { clock, score, whole, words } from "../format.js";
 
 const MOST_ANNOUNCED = 20; // decisions that an event of a round names
 
 /**
  * What an event tells, as lines `{kind, text, candidate, after}`; nothing for events that say nothing new.
- * `rejectionsOf(round)`: the proposals that a round rejected. `short`: only the gist of each decision.
+ * `rejectionsOf(round)`: the proposals that a round rejected. `partsOf(round)`: what it learned from some samples, in words. `short`: only the gist of each decision.
  */
-export function linesOf(event, { rejectionsOf = () => [], short = false } = {}) {
+export function linesOf(event, { rejectionsOf = () => [], partsOf = () => null, short = false } = {}) {
   const facts = event.facts;
   switch (event.type) {
     case "run_status_changed":
@@ -16,7 +16,7 @@ export function linesOf(event, { rejectionsOf = () => [], short = false } = {}) 
     case "best_candidate_changed":
       return []; // the round's decisions, which come with it, say so, and why
     case "progress_changed":
-      return roundLines(facts, rejectionsOf(facts.round), short);
+      return roundLines(facts, rejectionsOf(facts.round), partsOf(facts.round), short);
     case "trial_added_or_updated":
       return [trialLine(facts)];
     case "run_finished":
@@ -30,6 +30,17 @@ export function linesOf(event, { rejectionsOf = () => [], short = false } = {}) 
   }
 }
 
+/** What a round learned from trials of some samples, which tell of no decision; nothing where there was none. */
+export function partsWords(run, round) {
+  const ended = run.trials.filter((trial) => trial.part && trial.round === round && trial.finished_at);
+  if (!ended.length) return null;
+  const [first, ...others] = ended.map((trial) => trial.finished_at).sort((one, other) => Date.parse(one) - Date.parse(other));
+  const scores = ended.map((trial) => trial.objective_score ?? null).filter((one) => one !== null).sort((one, other) => one - other);
+  const until = others.length ? `, from ${clock(first)} to ${clock(others.at(-1))}` : "";
+  const found = scores.length ? `, with scores of ${score(scores[0])} to ${score(scores.at(-1))}` : "";
+  return `Round ${whole(round)}: ${whole(ended.length)} trial${others.length ? "s" : ""} of some samples${until}${found}`;
+}
+
 function statusLine({ status, before, stop_reason: reason }) {
   if (status === "initialized") return { kind: "running", text: "Run created" };
   if (status === "paused") return { kind: "stopped", text: "Paused" };
@@ -37,12 +48,13 @@ function statusLine({ status, before, stop_reason: reason }) {
   return reason || status === "terminated" ? null : { kind: "tried", text: `Status: ${status}` };
 }
 
-function roundLines(facts, rejections, short) {
+function roundLines(facts, rejections, parts, short) {
   const decisions = facts.decisions ?? [];
   const lines = decisions.map((decision) => decisionLine(facts.round, decision, short));
   if (decisions.length >= MOST_ANNOUNCED) lines.push({ kind: "tried", text: `Round ${facts.round}: these are the first ${MOST_ANNOUNCED} decisions; the best so far is ${score(facts.best_score)}` });
   for (const rejection of rejections) lines.push({ kind: "rejected", text: `Round ${facts.round}: proposal ${rejection.proposed_index + 1} rejected, ${words(rejection.reason_code)}: ${rejection.message}` });
-  return lines.length ? lines : [{ kind: "tried", text: `Round ${facts.round} decided` }];
+  if (!lines.length) lines.push({ kind: "tried", text: `Round ${facts.round} decided` });
+  return parts ? [...lines, { kind: "part", text: parts }] : lines;
 }
 
 function decisionLine(round, decision, short) {

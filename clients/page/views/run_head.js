@@ -162,9 +162,11 @@ function time() {
 
 function trials() {
   const place = card("Trials");
-  return { element: place.element, draw({ detail, missingAnswers: missing }) {
+  return { element: place.element, draw({ detail, trials: all, missingAnswers: missing }) {
     const { counts } = detail;
+    const inPart = all.filter((trial) => trial.part && trial.status !== "running").length;
     const told = [["failed", counts.failed], [`answer${missing === 1 ? "" : "s"} missing`, missing], ["cut off", counts.stopped], ["rejected unmeasured", counts.rejected]].filter(([, count]) => count).map(([name, count]) => `${whole(count)} ${name}`);
-    return place.show(whole(counts.completed + counts.failed + counts.stopped), told.join(" · ") || "none failed, none rejected");
+    const measured = whole(counts.completed + counts.failed + counts.stopped);
+    return place.show(inPart ? [measured, h("span", { class: "of" }, ` and ${whole(inPart)} of some samples`)] : measured, told.join(" · ") || "none failed, none rejected");
   } };
 }

@@ -29,13 +29,15 @@ export function mount(element, { api, navigate, options }) {
   const months = h("div", { class: "months" });
   const problem = h("p", { class: "problem", role: "alert" });
   const nothing = h("div", { class: "empty", hidden: true });
+  let listed = [], total = 0;
+  const send = h("button", { type: "button", hidden: true, onclick: () => import("./report_question.js").then(({ askForReport }) => askForReport(listed, { mayChoose: true, total })) }, "Report…");
   const more = h("button", { type: "button", hidden: true, onclick: () => ((wanted += PAGE), read()) }, "Show more");
   replace(element,
     h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Runs"), chip.element, isLive ? h("a", { class: "button primary end", href: linkTo(["new"]) }, "New run") : null),
     h("div", { class: "filters" },
       h("div", { class: "wide" }, h("label", { for: "run-search" }, "Search"), search),
       h("div", {}, h("label", { for: "run-status" }, "Status"), status),
-      h("label", { class: "check" }, pinned, "pinned only"), told),
+      h("label", { class: "check" }, pinned, "pinned only"), told, send),
     problem,
     months,
     h("div", { class: "card flush" }, table, nothing),
@@ -93,7 +95,10 @@ export function mount(element, { api, navigate, options }) {
   }
 
   const known = new Map();
-  function draw({ items, total }) {
+  function draw({ items, total: found }) {
+    total = found;
+    listed = items.filter((run) => run.status !== "initialized").map((run) => ({ id: run.optimization_id, name: run.name }));
+    send.hidden = !listed.length;
     const next = items.map((run) => {
       const state = JSON.stringify(run);
       const before = known.get(run.optimization_id);

@@ -34,7 +34,6 @@ export function mount(element, { run, api }) {
           h("ul", { class: "file-links" }, FILES.map(([form, more, name, about]) => h("li", {},
             h("a", { href: addressOf(`${api.ofRun(run.id, "report")}?format=${form}${more}`), download: true }, name), h("div", { class: "soft small" }, about))))) : null)),
   );
-  if (!isLive) return drawSpec(asJson, "JSON"), () => {};
   const drawFound = (found) => {
     if (!found) return drawSpec(asJson, "JSON");
     if (found.written === null) return drawSpec(found.text, "YAML");

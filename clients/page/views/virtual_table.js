@@ -5,6 +5,7 @@ import { h, replace } from "../dom.js";
 const ROW = 41; // pixels, as parts.css says, with its line
 const BEYOND = 8;
 const UNSTATED = 120; // pixels of a column that says no width, where the table is wider than its place
+const MOST_PRINTED = 1000; // rows; paper does not scroll
 const LEAST = 560; // pixels that columns are chosen for however many are shown always
 const classOf = (column) => [column.number && "number", column.pinned && "pinned"].filter(Boolean).join(" ") || null;
 
@@ -19,6 +20,7 @@ export function virtualTable({ label, columns, onsort, onopen, onsight = () => {
   const head = h("tr", { "aria-rowindex": "1" });
   const table = h("table", { "aria-label": label }, h("thead", {}, head), body);
   const element = h("div", { class: "virtual", tabindex: "0", role: "region", "aria-label": label, onscroll: () => place(), onclick: clicked }, table);
+  const paper = matchMedia("print");
   let rows = [];
   let shownColumns = columns;
   let range = [-1, -1];
@@ -47,8 +49,8 @@ export function virtualTable({ label, columns, onsort, onopen, onsight = () => {
 
   function place(force = false) {
     const seen = element.clientHeight || 600;
-    const first = Math.max(0, Math.floor(element.scrollTop / ROW) - BEYOND);
-    const last = Math.min(rows.length, Math.ceil((element.scrollTop + seen) / ROW) + BEYOND);
+    const first = paper.matches ? 0 : Math.max(0, Math.floor(element.scrollTop / ROW) - BEYOND);
+    const last = Math.min(rows.length, paper.matches ? MOST_PRINTED : Math.ceil((element.scrollTop + seen) / ROW) + BEYOND);
     if (!force && first === range[0] && last === range[1]) return;
     range = [first, last];
     const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -90,6 +92,8 @@ export function virtualTable({ label, columns, onsort, onopen, onsight = () => {
 
   const observer = new ResizeObserver(fit);
   observer.observe(element);
+  const printed = () => place();
+  paper.addEventListener("change", printed);
   drawHead();
 
   return {
@@ -107,7 +111,7 @@ export function virtualTable({ label, columns, onsort, onopen, onsight = () => {
       order = { key, descending };
       drawHead();
     },
-    close: () => observer.disconnect(),
+    close: () => (observer.disconnect(), paper.removeEventListener("change", printed)),
   };
 }
 

@@ -1,4 +1,5 @@
-"""What the messages of an answer follow from: configuration, sample, target, and what was kept of the steps before."""
+"""What the messages of an answer follow from: configuration, sample, target, and what was kept of the steps before; and those
+to its judges: sample and answer."""
 
 from __future__ import annotations
 
@@ -15,6 +16,16 @@ from workflows.model.trial import Purpose, Split
 
 
 @dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An answer, as far as it is kept."""
+
+    status: str
+    value: Any
+    trace: Any
+    texts_removed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SentMaterial:
     """Of one sample in one trial."""
 
@@ -23,8 +34,9 @@ class SentMaterial:
     configuration: Mapping[str, Any]
     item_id: str
     given: Any
-    traces: Mapping[int, Any]
-    """By replicate, of those that are answered."""
+    expected: Any
+    answers: Mapping[int, KeptAnswer]
+    """By replicate."""
 
 
 class SentMaterialReader:
@@ -58,5 +70,10 @@ class SentMaterialReader:
                 configuration=from_json(stored),
                 item_id=item_id,
                 given=sample["input"],
-                traces={answer["replicate"]: answer["trace"] for answer in answers},
+                expected=sample["expected"],
+                answers={answer["replicate"]: _kept(answer) for answer in answers},
             )
+
+
+def _kept(answer: Mapping[str, Any]) -> KeptAnswer:
+    return KeptAnswer(answer["status"], answer["output"], answer["trace"], bool(answer["texts_removed"]))

@@ -95,6 +95,10 @@ parameters = {{ question_id = 1 }}
 include-operation-id = "compareOptimizations"
 parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
 
+[[operations]]
+include-operation-id = "getReportOfRuns"
+parameters = {{ of = ["{run}"] }}
+
 # Covering the schema of a spec, which is deep, takes thousands of requests: specs are only fuzzed.
 [[operations]]
 include-operation-id = "startOptimization"

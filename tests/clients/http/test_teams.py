@@ -122,6 +122,9 @@ async def test_a_run_that_is_compared_with_is_one_of_the_team(two: TwoTeams) -> 
     await until(two.beta, mine, "completed")
     for of in ([mine, two.run_id], [mine, f"{two.run_id}/r0-1"], [f"{two.run_id}/best", mine]):
         assert (await two.beta.get("/comparison", params={"of": of})).status_code == 404
+    both = {"of": [mine, two.run_id]}
+    assert (await two.beta.get("/report", params=both)).status_code == 404
+    assert (await two.admin.get("/report", params=both)).status_code == 200
     query = {"candidate": "r0-1", "against_run": two.run_id}
     assert (await two.beta.get(f"/optimizations/{mine}/comparison", params=query)).status_code == 404
     for part, position in (("", ""), ("/answers", "0")):

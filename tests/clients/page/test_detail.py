@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 from clients.reports.comparisons.diff import segments
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
-from tests.support.page_browser import Opens
+from tests.support.page_browser import Opens, wrong_on_paper
 from tests.support.page_browser import keep_picture as keep_what_is_shown
 from tests.support.word_runs import HOSTILE, word_spec
 
@@ -234,6 +234,7 @@ async def test_two_runs_stand_beside_each_other(
     await expect(page.locator(".sample")).to_have_count(counts["fixed"])
     assert not await obeyed(page)
     await keep_picture(page, "compare")
+    assert await wrong_on_paper(page, "compare") == []
 
 
 async def test_runs_with_long_ids_fit_a_phone_where_they_are_offered_for_comparison(

@@ -20,11 +20,13 @@ AT_MOST = 100.0
 """Milliseconds."""
 
 FORECAST = """
-async ({detail, rounds, isOver, now, readAt}) => {
+async ({detail, rounds, trials, isOver, now, readAt}) => {
   const { budgetsOf, forecast, secondsLeft } = await import("/page/detail/budgets.js");
-  const run = { detail, rounds, isOver, readAt };
+  const run = { detail, rounds, trials, isOver, readAt };
   const left = secondsLeft(run, now);
-  const told = budgetsOf(run, now).map((budget) => [budget.name, { used: budget.used, told: forecast(budget, run, left) }]);
+  const told = budgetsOf(run, now).map((budget) => [
+    budget.name, { used: budget.used, points: budget.points, told: forecast(budget, run, left) },
+  ]);
   return { left, ...Object.fromEntries(told) };
 }
 """
@@ -50,6 +52,7 @@ def stand(*, limit: float, status: str = "running", left: float | None = 150, no
             "seconds_left": left,
         },
         "rounds": [{"round_index": n, "timestamp": at(10 * n), "spend": spent(n)} for n in range(6)],
+        "trials": [],
         "isOver": status == "completed",
         "now": (START + now) * 1000,
         "readAt": (START + 50) * 1000,
@@ -76,6 +79,23 @@ async def test_a_forecast_goes_on_at_the_rate_of_so_far_for_as_long_as_the_serve
     if told is not None:
         assert found["cost"]["told"] == told
     assert found["wall_time"]["used"] == pytest.approx(given.get("now", 50))
+
+
+async def test_what_was_spent_between_two_rounds_was_spent_as_its_trials_ended(functions: Page) -> None:
+    given = stand(limit=1.0, status="completed")
+    begun, *_ = given["rounds"]
+    rewritten = {"timestamp": given["rounds"][1]["timestamp"], "spend": given["detail"]["spend"], "stopped": True}
+    paid = {"paid_cost": 0.1, "paid_tokens": 80, "paid_samples": 10}
+    ends = [datetime.fromtimestamp(START + second, UTC).isoformat() for second in (40, 20, 30)]
+    trials = [{"finished_at": at, **paid} for at in ends] + [{"finished_at": None, **paid}]
+    found = await functions.evaluate(FORECAST, given | {"rounds": [begun, rewritten], "trials": trials})
+
+    def curve(*points: tuple[float, float]) -> list[Any]:
+        return [pytest.approx(list(point)) for point in points]
+
+    assert found["samples"]["points"] == curve((0, 0), (0, 0), (20, 40 / 3), (30, 80 / 3), (40, 40), (50, 40))
+    assert found["cost"]["points"][2] == pytest.approx([20, 0.5 / 3])  # with a third of what proposers took
+    assert found["trials"]["points"][-2:] == curve((40, 5), (50, 5))
 
 
 OVERLAPPING = """

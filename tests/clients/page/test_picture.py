@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import httpx
 import pytest
 import yaml
 from playwright.async_api import Page, Request, expect
@@ -18,6 +20,7 @@ from clients.demo.model_server import SimulatedModel, simulated_model
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import ARTIFACTS, Opens
+from tests.support.release_runs import tried_prompt
 
 EXAMPLE = files("clients.demo") / "example"
 
@@ -58,6 +61,7 @@ DEMO, SEARCHED, BROKEN = "support-triage-de9d6793b3", "oven-search", "broken-bas
 SCREENS = {
     "runs": "",
     "new-run": "new",
+    "again": f"new?again={DEMO}",
     "overview": f"runs/{DEMO}",
     "search": f"runs/{SEARCHED}",
     "failed-run": f"runs/{BROKEN}",
@@ -75,10 +79,17 @@ SCREENS = {
     "samples": f"runs/{DEMO}/candidates/BEST?tab=samples&sample=0",
     "judgement": f"runs/{DEMO}/candidates/BEST?tab=judgement",
     "labels": f"runs/{DEMO}/labels",
+    "question": f"runs/{DEMO}/labels/QUESTION",
     "datasets": "datasets",
     "prompts": "prompts",
+    "prompt": "prompts/PROMPT?tab=versions",
 }
-KEPT_IN_DOCS = ("runs", "overview", "search", "matrix-runs", "proposals", "samples", "lineage", "compare")
+SHOWN = {
+    *("runs", "again", "overview", "search", "matrix-runs", "question", "proposals", "samples", "lineage", "compare", "spec"),
+    *("datasets", "prompt"),
+}
+KEPT_IN_DOCS = {(1024, "light"): {name: name for name in SHOWN}, (390, "dark"): {"overview": "overview-phone"}}
+"""What the pictures of a size are called that docs/page.md has."""
 SIZES = ((1024, "light"), (390, "dark"), (1440, "light"), (390, "light"), (1024, "dark"), (1440, "dark"))
 
 
@@ -102,7 +113,11 @@ async def until_read(page: Page, asked: set[Request]) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif("RATCHET_PICTURES" not in os.environ, reason="it takes minutes: `make pictures` asks for it")
 async def test_every_screen_at_every_size_fits_and_is_accessible(
-    open_page: Opens, engines: Engines, model: SimulatedModel, accessible: Callable[[Page], Awaitable[list[str]]]
+    open_page: Opens,
+    engines: Engines,
+    http: httpx.AsyncClient,
+    model: SimulatedModel,
+    accessible: Callable[[Page], Awaitable[list[str]]],
 ) -> None:
     best = str((await engines.run(example(model), run_id=DEMO))["best_candidate_id"])
     await engines.run({**example(model), "stop": {"max_rounds": 2}}, run_id="again")
@@ -116,6 +131,10 @@ async def test_every_screen_at_every_size_fits_and_is_accessible(
     await engines.run(search, run_id=SEARCHED)
     with pytest.raises(WorkflowFailureError):
         await engines.run(hill_spec(target={"kind": "python", "ref": "plugged:raises"}), run_id=BROKEN)
+    right = {"kind": "right_or_wrong", "words": "Is this the team that should have it?", "seed": 3, "count": 12}
+    question = (await http.post(f"/optimizations/{DEMO}/questions", json=right)).raise_for_status().json()
+    async with tried_prompt(engines, hill_spec(name="summit")) as prompt:
+        await prompt.released(system="Climb higher.")
     docs = Path(os.environ["RATCHET_PICTURES"])
     folder = ARTIFACTS / "screens"
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,14 +144,15 @@ async def test_every_screen_at_every_size_fits_and_is_accessible(
         page = await open_page("", width=width, scheme=scheme, height=900)
         asked = requests_of(page)
         for name, place in SCREENS.items():
-            at = place.replace("BEST", best)
+            at = place.replace("BEST", best).replace("PROMPT", quote(prompt.name, safe=""))
+            at = at.replace("QUESTION", str(question["question_id"]))
             await page.goto(f"{page.url.partition('#')[0]}#/{at}")
             await expect(page.locator("main").get_by_role("heading").first).to_be_attached()
             await expect(page.locator(".skeleton, [aria-busy=true]")).to_have_count(0)
             await until_read(page, asked)
             await page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", animations="disabled", full_page=True)
-            if name in KEPT_IN_DOCS and (width, scheme) == (1024, "light"):
-                await page.screenshot(path=docs / f"{name}.jpg", type="jpeg", quality=55, animations="disabled")
+            if kept := KEPT_IN_DOCS.get((width, scheme), {}).get(name):
+                await page.screenshot(path=docs / f"{kept}.jpg", type="jpeg", quality=55, animations="disabled")
             if not await page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
                 wrong.append(f"{name} at {width}: wider than the screen")
             if (width, scheme) == (1440, "light"):

@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 from activities.datasets import InlineItems, ingest
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
-from tests.support.page_browser import Opens, keep_picture
+from tests.support.page_browser import Opens, keep_picture, wrong_on_paper
 from tests.support.release_runs import tried_prompt
 from workflows.model.spec.dataset import Item
 
@@ -105,6 +105,7 @@ async def test_a_prompt_is_looked_through_compared_rendered_and_moved(
         narrow = await open_page(f"prompts/{prompt.name.replace('/', '%2F')}", scheme="dark", width=390)
         await expect(narrow.get_by_role("group", name="system")).to_contain_text("Climb high.")
         await keep_picture(narrow, "prompt-phone")
+        assert await wrong_on_paper(narrow, "prompt") == []
         assert await narrow.evaluate("document.documentElement.scrollWidth <= innerWidth")
         await go(narrow, "Versions and tags")
         await expect(narrow.get_by_role("region", name="Versions")).to_be_visible()

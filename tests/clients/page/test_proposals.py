@@ -9,12 +9,14 @@ import httpx
 from playwright.async_api import Page, expect
 
 from clients.demo.model_server import simulated_model
+from clients.demo.protocol import request_key
 from clients.reports.inlined_answers import inlined_answers
 from tests.support.engines import Engines
+from tests.support.graded_runs import RUBRIC, graded
 from tests.support.page_browser import Opens, keep_picture
 from tests.support.rewriting_runs import REFLECTOR, spec
 
-RUN = "proposed"
+RUN, JUDGED = "proposed", "judged"
 SHORT = {"prompt": {"value": "Sort the ticket.", "change": "text", "max_length": 120}, "manners": "Be polite."}
 
 
@@ -25,6 +27,8 @@ async def test_a_run_tells_what_was_asked_answered_rejected_and_sent(
         proposer = {"kind": "model", "model": REFLECTOR, "base_url": server.base_url, "repairs": 0}
         optimizer = {"name": "refine", "proposer": proposer, "candidates_per_round": 2}
         await engines.run(spec(server.base_url, configuration=SHORT, optimizer=optimizer, stop={"max_rounds": 3}), run_id=RUN)
+        await engines.run(graded(server), run_id=JUDGED)
+        requests = server.stats()["requests"]
     asked = (await http.get(f"/optimizations/{RUN}/proposals")).raise_for_status().json()
     kept = [place for place in asked["items"] if place["candidate_ids"]]
     out = [place for place in asked["items"] if place["rejected"]]
@@ -59,6 +63,18 @@ async def test_a_run_tells_what_was_asked_answered_rejected_and_sent(
     system = phone.get_by_label("System", exact=True)
     await expect(system).to_have_text(f"{kept[0]['values']['prompt']}\nBe polite.")
     await keep_picture(phone, "sent-phone")
+    baseline = (await http.get(f"/optimizations/{JUDGED}")).json()["baseline_candidate_id"]
+    path = f"/optimizations/{JUDGED}/trials/{baseline}/sent"
+    sent = (await http.get(path, params={"sample": "s1"})).raise_for_status().json()
+    assert [(one["name"], one["model"], one["exact"]) for one in sent["judges"]] == [("tone", "simulated-judge", True)]
+    for one in [*sent["requests"], *sent["judges"]]:
+        assert requests[request_key(one["model"], one["messages"])], "these very messages were sent"
+    await phone.goto(phone.url.partition("#")[0] + f"#/runs/{JUDGED}/candidates/{baseline}?tab=samples&sample=1")
+    await phone.get_by_text("What was sent").last.click()
+    await expect(phone.get_by_role("heading", name="Sent to the judge of tone")).to_be_visible()
+    await expect(phone.get_by_label("System", exact=True)).to_contain_text(RUBRIC)
+    await keep_picture(phone, "judge-phone")
+    assert await accessible(phone) == []
 
     answers = await inlined_answers(engines.database, RUN)
     told = json.loads(answers[f"/optimizations/{RUN}/proposals"])

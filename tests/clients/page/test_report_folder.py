@@ -97,6 +97,7 @@ async def test_a_folder_has_the_runs_their_comparisons_and_a_file_for_each(
     await expect(page.get_by_role("heading", level=1)).to_have_text("words-again")
     assert page.url.startswith((folder / "run-").as_uri())
     await page.get_by_role("navigation", name="Of this run").get_by_role("link", name="Spec").click()
+    await expect(page.get_by_label("Spec as YAML")).to_contain_text('kind: "python"')
     await expect(page.locator("main")).to_contain_text(HOSTILE)
     await page.get_by_role("navigation", name="Where you are").get_by_role("link", name="Runs").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Runs")

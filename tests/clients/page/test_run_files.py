@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import zipfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.html_reports import HtmlReport
 from tests.support.page_browser import Opens, keep_picture
+from tests.support.page_edges import BEYOND
 from tests.support.word_runs import word_spec
 
 LARGEST_FIRST_LOOK = 250 * 1024
@@ -36,6 +38,7 @@ async def test_the_spec_is_copied_and_the_report_downloaded(
     assert await accessible(page) == []
     async with page.expect_download() as kept:
         await page.get_by_role("link", name="Report, one HTML file").click()
+    assert (await kept.value).suggested_filename == f"report-{words}.html"
     report = HtmlReport((await (await kept.value).path()).read_text())
     assert (report.data["run_id"], f"/optimizations/{words}" in report.data["answers"]) == (words, True)
 
@@ -50,7 +53,9 @@ async def test_the_spec_is_copied_and_the_report_downloaded(
     assert (await http.get("/optimizations/nowhere/report")).status_code == 404
 
 
-async def test_the_spec_is_shown_as_its_author_wrote_it_and_as_it_was_run(open_page: Opens, engines: Engines) -> None:
+async def test_the_spec_is_shown_as_its_author_wrote_it_and_as_it_was_run(
+    open_page: Opens, engines: Engines, http: httpx.AsyncClient
+) -> None:
     written = "# <b>why</b>\nname: commented\n"
     handle = await engines.client.start_workflow(
         "OptimizationWorkflow",
@@ -64,6 +69,56 @@ async def test_the_spec_is_shown_as_its_author_wrote_it_and_as_it_was_run(open_p
     await expect(page.get_by_label("Spec as its author wrote it")).to_have_text(written)
     await page.get_by_text("As it was run").click()
     await expect(page.get_by_label("Spec as it was run")).to_contain_text('kind: "python"')
+    report = HtmlReport((await http.get("/optimizations/commented/report")).text)
+    assert report.data["answers"]["/optimizations/commented/spec"]["written"] == written
+
+
+async def test_several_runs_are_kept_as_one_file_and_as_a_folder_from_the_list_and_from_a_comparison(
+    open_page: Opens,
+    words: str,
+    other_words: str,
+    http: httpx.AsyncClient,
+    accessible: Callable[[Page], Awaitable[list[str]]],
+) -> None:
+    page = await open_page("runs?search=words", width=390, height=844)
+    await page.get_by_role("button", name="Report…").click()
+    dialog = page.get_by_role("dialog", name="A report to send")
+    boxes = dialog.get_by_role("group", name="Runs").get_by_role("checkbox")
+    await expect(boxes.first).to_be_checked()
+    for box in await boxes.all():
+        await box.set_checked(False)
+    await dialog.get_by_role("button", name="Download").click()
+    await expect(dialog.get_by_role("alert")).to_have_text("Tick a run.")
+    for run_id in (words, other_words):
+        await dialog.locator(f"input[value={run_id}]").check()
+    await expect(dialog.get_by_role("status")).to_contain_text("2 of")
+    await expect(dialog.get_by_role("alert")).to_have_count(0)
+    await dialog.get_by_role("radio", name="A ZIP").check()
+    await keep_picture(page, "report-question-390")
+    assert await accessible(page) == []
+    assert await page.evaluate(BEYOND) == []
+    async with page.expect_download() as kept:
+        await dialog.get_by_role("button", name="Download").click()
+    await expect(dialog).to_have_count(0)
+    download = await kept.value
+    assert download.suggested_filename.endswith("-and-1-more.zip")
+    with zipfile.ZipFile(await download.path()) as packed:
+        assert sorted(packed.namelist()) == ["index.html", f"run-{other_words}.html", f"run-{words}.html"]
+        [pair] = HtmlReport(packed.read("index.html").decode()).data["pairs"]
+    assert set(pair["of"]) == {words, other_words}
+
+    page = await open_page(f"runs/{words}/compare?with={other_words}")
+    await page.get_by_role("button", name="Report…").click()
+    assert await accessible(page) == []
+    async with page.expect_download() as kept:
+        await page.get_by_role("button", name="Download").click()
+    assert (await kept.value).suggested_filename == f"report-{other_words}-and-1-more.html"
+    data = HtmlReport((await (await kept.value).path()).read_text()).data
+    assert [pair["of"] for pair in data["pairs"]] == [[other_words, words]]
+    spec = (await http.get(f"/optimizations/{words}/spec")).json()
+    assert data["answers"][f"/optimizations/{words}/spec"] == spec
+    assert (await http.get("/report", params={"of": "nowhere"})).status_code == 404
+    assert (await http.get("/report", params=[("of", f"run-{n}") for n in range(21)])).status_code == 422
 
 
 async def test_again_leads_to_the_same_samples_or_says_that_it_does_not(

@@ -12,7 +12,7 @@ from store.write.access.teams import Teams
 from store.write.limits.team_budgets import TeamBudgets
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
-from tests.support.page_browser import Opens, keep_picture
+from tests.support.page_browser import Opens, keep_picture, wrong_on_paper
 from tests.support.seeded_runs import enlarge
 from workflows.model.run.amounts import NOTHING, Amount
 
@@ -47,6 +47,7 @@ async def test_the_score_chart_shows_every_trial_and_is_walked_with_the_arrow_ke
         "Score over rounds, in the search: 95 trials in 9 rounds; baseline 0.3143, best 0.9084. "
         "The trials are listed under Trials.",
     )
+    assert await wrong_on_paper(page, "run") == []
     legend = page.locator(".of-scores .legend")
     for kind in ("baseline", "became the best", "measured, not kept", "stopped early", "failed", "best so far", "95% interval"):
         await expect(legend).to_contain_text(kind)
@@ -131,6 +132,10 @@ async def test_trials_are_sorted_and_filtered_and_the_address_keeps_it(open_page
     page = await open_page(f"runs/{varied}/trials")
     table = page.get_by_role("table", name="Trials")
     await expect(table).to_have_attribute("aria-rowcount", "96")
+    assert await table.get_by_role("row").count() < 60
+    await page.emulate_media(media="print")
+    await expect(table.get_by_role("row")).to_have_count(96)
+    assert await wrong_on_paper(page, "trials") == []
     await page.get_by_role("button", name="Score").click()
     await expect(page.get_by_role("columnheader", name="Score")).to_have_attribute("aria-sort", "descending")
     await expect(table.get_by_role("row").nth(1)).to_contain_text("0.9084")

@@ -11,8 +11,8 @@ from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
 from clients.http.routes.runs.start import refuse_own_release, started_as
-from clients.http.spec_texts import as_written
 from clients.runs.identity import further_ids
+from clients.runs.lookup import written_spec
 from clients.runs.retried_run import NotRetried, needs_code, retried_run, told_to_retry_elsewhere, without_questions
 from clients.wire import Started
 from store.write.access.audit_log import AuditLog
@@ -37,7 +37,7 @@ async def retry(run_id: RunId, backend: Served, caller: CalledBy) -> Started:
     if needs_code(source.request, backend.task_queue):
         raise Refused(409, told_to_retry_elsewhere(run_id), "optimization_id")
     request = without_questions(source.request)
-    written = await as_written(backend, run_id)
+    written = await written_spec(backend.servers, run_id)
     for further in further_ids(source.first_id):
         execution = await execution_of(backend, further)
         if execution is not None or await backend.reader.runs.is_known(further):

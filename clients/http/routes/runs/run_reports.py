@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
-from clients.http.backend import RunId, Served
+from clients.http.backend import Backend, RunId, Served
 from clients.http.errors import responses
 from clients.http.missing_run import why_unknown
 from clients.reports.exports import outcome_rows
@@ -20,7 +20,9 @@ from clients.reports.html import html
 from clients.reports.inlined_answers import inlined_answers
 from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
+from clients.reports.several_runs import download_name
 from clients.reports.text.boxes import Verbosity
+from clients.runs.lookup import written_spec
 
 ReportForm = Literal["html", "markdown", "json", "yaml", "csv"]
 KINDS: Final[dict[str, tuple[str, str]]] = {
@@ -59,12 +61,12 @@ async def get_report(
     if report is None:
         raise await why_unknown(backend, run_id)
     kind, ending = KINDS[form]
-    headers = {"Content-Disposition": f'attachment; filename="report.{ending}"'}
+    headers = as_download([run_id], ending)
     if form == "csv":
         rows = outcome_rows(backend.reader, run_id)
         return StreamingResponse(_encoded(rows), media_type=kind, headers=headers)
     slices = await backend.reader.slices.of_run(run_id, None)
-    answers = await inlined_answers(backend.database, run_id, in_full=full) if form == "html" else {}
+    answers = await page_answers(backend, run_id, full) if form == "html" else {}
 
     def written() -> bytes:
         facts = facts_of(report).model_copy(update={"slices": slices})
@@ -77,6 +79,17 @@ async def get_report(
         return forms[form]().encode()
 
     return Response(await asyncio.to_thread(written), media_type=kind, headers=headers)
+
+
+async def page_answers(backend: Backend, run_id: str, full: bool) -> dict[str, str]:
+    """What the page asks for of a run, with its spec as its author wrote it."""
+    written = await written_spec(backend.servers, run_id)
+    return await inlined_answers(backend.database, run_id, in_full=full, written=written)
+
+
+def as_download(run_ids: Sequence[str], ending: str) -> dict[str, str]:
+    """Have a browser keep the answer as a file that is named by the runs."""
+    return {"Content-Disposition": f'attachment; filename="{download_name(run_ids, ending)}"'}
 
 
 async def _encoded(rows: AsyncIterator[str]) -> AsyncIterator[bytes]:

@@ -97,7 +97,8 @@ async def get_sent_requests(
     replicate: Annotated[int, Query(ge=0, le=2**31 - 1, description="Which of its answers.")] = 0,
     purpose: WhichPurpose = None,
 ) -> SentRequests:
-    """The messages that were sent to answer a sample, made again from configuration, sample and what its steps answered."""
+    """The messages that were sent to answer a sample, made again from configuration, sample and what its steps answered; and
+    those to the judges of the answer."""
     found = await backend.reader.sent.load(run_id, candidate_id, storable_text(sample), purpose)
     if found is None:
         await refuse_unknown_run(backend, run_id)
