@@ -121,7 +121,7 @@ def _json(answer: Payload) -> str:
 
 def _spec(run: RunDetail, written: str | None) -> dict[str, str]:
     try:
-        return {"/spec": _json(SpecText(text=spec_text(run.spec, run.task_queue), written=written))}
+        return {"/spec": _json(SpecText(text=spec_text(run.spec, run.task_queue), written=written, dataset_id=run.dataset_id))}
     except ValueError:  # of another version: the run has it as it is stored
         return {}
 
