@@ -131,8 +131,8 @@ async def test_every_screen_at_every_size_fits_and_is_accessible(
     await engines.run(search, run_id=SEARCHED)
     with pytest.raises(WorkflowFailureError):
         await engines.run(hill_spec(target={"kind": "python", "ref": "plugged:raises"}), run_id=BROKEN)
-    asked = {"kind": "right_or_wrong", "words": "Is this the team that should have it?", "seed": 3, "count": 12}
-    question = (await http.post(f"/optimizations/{DEMO}/questions", json=asked)).raise_for_status().json()
+    to_people = {"kind": "right_or_wrong", "words": "Is this the team that should have it?", "seed": 3, "count": 12}
+    question = (await http.post(f"/optimizations/{DEMO}/questions", json=to_people)).raise_for_status().json()
     async with tried_prompt(engines, hill_spec(name="summit")) as prompt:
         await prompt.released(system="Climb higher.")
     docs = Path(os.environ["RATCHET_PICTURES"])
