@@ -23,10 +23,12 @@ from activities.endpoints.endpoint_policy import (
     OperatorLists,
     causes_of,
     fault_of_connection,
+    is_openais_own,
 )
 from activities.endpoints.gate import Gates
 from activities.endpoints.model_faults import fault_of_refusal
 from activities.endpoints.providers import Provider, http_client, provider_named
+from activities.endpoints.providers.openai_compatible import in_openais_words
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
 from activities.endpoints.warm_prefixes import WarmPrefixes
@@ -122,7 +124,7 @@ class ChatModels:
                 prefix = content_hash([place.url, place.name, messages[:alike], parameters.get("tools")])
             if goes_on and is_worth_it(messages):
                 messages = marked(messages, len(messages))
-        body = {**held_to_schema(parameters), "model": place.name, "messages": messages}
+        body = body_of(place, messages, parameters)
 
         async def answered(client: Any) -> ChatAnswer:
             provider = self._connection(place, model).provider
@@ -226,6 +228,12 @@ def is_worth_it(messages: Sequence[Mapping[str, Any]]) -> bool:
     return (
         sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str)) >= SHORTEST_CHARACTERS
     )
+
+
+def body_of(place: ModelPlace, messages: list[dict[str, Any]], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A request to a model, in the form of OpenAI's chat completions."""
+    body = {**held_to_schema(parameters), "model": place.name, "messages": messages}
+    return in_openais_words(body) if place.provider == OPENAI and is_openais_own(place.url) else body
 
 
 def held_to_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,6 +147,12 @@ def address_of(url: str) -> tuple[str, int]:
     return host, _PORTS[parts.scheme] if port is None else port
 
 
+def is_openais_own(url: str) -> bool:
+    """Whether an address is OpenAI's own, or that of one of its regions, and not only one that speaks its protocol."""
+    (host, _), (own, _) = address_of(url), address_of(DEFAULT_URLS[OPENAI])
+    return host == own or host.endswith(f".{own}")
+
+
 def region_in(url: str) -> str | None:
     """The region of AWS that an address of Bedrock's names."""
     found = _REGION_IN_URL.fullmatch(url.rstrip("/"))
