@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet._frozen import SpecPart
 from workflows.model.spec.extensions.kinds import Various
@@ -91,6 +91,11 @@ class Target(Various):
     @property
     def texts(self) -> Sequence[str]:
         """Those that are sent to a model with every sample."""
+        return ()
+
+    @property
+    def described_tools(self) -> Sequence[Any]:
+        """What a model is sent with every request of the tools that it may call, as far as the spec says it."""
         return ()
 
     # -- models -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -87,8 +87,11 @@ class AgentTarget(Target):
 
     @property
     def texts(self) -> Sequence[str]:
-        said = [entry.content if isinstance(entry, Message) else entry.splice for entry in self.messages]
-        return (*said, *(text for tool in self.tools for text in tool.texts))
+        return [entry.content if isinstance(entry, Message) else entry.splice for entry in self.messages]
+
+    @property
+    def described_tools(self) -> Sequence[Any]:
+        return [described for tool in self.tools for described in tool.described]
 
     def plugins(self) -> Iterator[NamedPlugin]:
         for where, tool in self._placed_tools():
