@@ -103,6 +103,9 @@ DEFAULT_URLS: Final = {
 
 WITHOUT_EMBEDDINGS: Final = ("anthropic",)
 UNTAKEN_FILES: Final = {"google": ("image/gif",)}
+WITHOUT_SEEDS: Final = ("anthropic", BEDROCK)
+WITHOUT_JSON_OF_ANY_SHAPE: Final = ("anthropic", BEDROCK)
+ONLY_TEXT_IN_INSTRUCTIONS: Final = ("anthropic", "google", BEDROCK)
 """What providers lack that most have."""
 
 _REGION_IN_URL: Final = re.compile(r"https://bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws|api\.aws)[a-z.]*")

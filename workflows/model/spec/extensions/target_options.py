@@ -33,6 +33,30 @@ class PlacedText:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedParameter:
+    """A parameter of requests to a model."""
+
+    where: str
+    """The field of the spec."""
+    name: str
+    value: Any
+    model: str
+    """As the spec writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """A text of a system message, or a splice, which may have some."""
+
+    where: str
+    """The field of the spec."""
+    text: str
+    model: str
+    """Who is told, as the spec writes it."""
+    is_splice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CalledPlace:
     """A place that is called over HTTP, which the operator of a worker has to allow."""
 
@@ -97,6 +121,14 @@ class Target(Various):
     def described_tools(self) -> Sequence[Any]:
         """What a model is sent with every request of the tools that it may call, as far as the spec says it."""
         return ()
+
+    def instructions(self) -> Iterator[Instructions]:
+        """What it tells models in system messages."""
+        yield from ()
+
+    def stated_parameters(self) -> Iterator[StatedParameter]:
+        """The parameters of its requests to models, as far as the spec states them."""
+        yield from ()
 
     # -- models -----------------------------------------------------------------------------------------------------------
 
