@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from activities.batches.request_file import custom_id
-from activities.endpoints.chat_models import ChatModels, held_to_schema
+from activities.endpoints.chat_models import ChatModels, body_of
 from activities.evaluation import ShardEvaluation
 from activities.scorers import grades_of_one
 from activities.scorers.known_replies import AllReplies, ToBeAsked
@@ -100,7 +100,7 @@ class JudgeRequests:
         except ToBeAsked as asked:
             assert scorer.asked_model is not None
             at = self._models.lists.model_place(scorer.asked_model.model, scorer.asked_model.base_url)
-            body = {**held_to_schema(asked.parameters), "model": at.name, "messages": asked.messages}
+            body = body_of(at, asked.messages, asked.parameters)
             return NamedRequest(asked.name, BatchRequest(scorer.asked_model.model, at.provider, at.url, body))
         except Unreachable:
             raise

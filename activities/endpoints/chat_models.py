@@ -23,10 +23,12 @@ from activities.endpoints.endpoint_policy import (
     OperatorLists,
     causes_of,
     fault_of_connection,
+    is_openais_own,
 )
 from activities.endpoints.gate import Gates
 from activities.endpoints.model_faults import fault_of_refusal
 from activities.endpoints.providers import Provider, http_client, provider_named
+from activities.endpoints.providers.openai_compatible import in_openais_words
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
 from activities.endpoints.warm_prefixes import WarmPrefixes
@@ -36,7 +38,7 @@ from ratchet._formats.canonical import content_hash
 from workflows.model.failures import described, shorten
 from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import chat_bound
-from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches
+from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches, text_of_tools
 
 CACHED_FOR_MINUTES: Final = {"type": "ephemeral"}
 
@@ -110,19 +112,13 @@ class ChatModels:
     ) -> ChatAnswer:
         """One answer, however often infrastructure has to be tried. `timeout` bounds each single call.
 
-        `shared` says how many of the messages many requests begin with. Where the provider wants to be told what to keep in its
-        cache, it is told, and the first of these requests goes ahead. The next request of a conversation that `goes_on` begins
-        with all of this one, which is then kept, too.
+        `shared` says how many of the messages many requests begin with. Where the provider keeps that in its cache, the first
+        of these requests goes ahead; where it wants to be told what to keep, it is told. The next request of a conversation
+        that `goes_on` begins with all of this one, which is then kept, too.
         """
         place = self.lists.model_place(model, base_url)
-        prefix = None
-        if is_marked_for_caches(place.provider, place.name):
-            if is_worth_it(messages[: (alike := shared())]):
-                messages = marked(messages, alike)
-                prefix = content_hash([place.url, place.name, messages[:alike], parameters.get("tools")])
-            if goes_on and is_worth_it(messages):
-                messages = marked(messages, len(messages))
-        body = {**held_to_schema(parameters), "model": place.name, "messages": messages}
+        messages, prefix = for_caches(place, messages, parameters.get("tools"), shared, goes_on=goes_on)
+        body = body_of(place, messages, parameters)
 
         async def answered(client: Any) -> ChatAnswer:
             provider = self._connection(place, model).provider
@@ -216,16 +212,44 @@ class ChatModels:
             raise Refused(f"{where}: {error}") from None
 
 
+def for_caches(
+    place: ModelPlace, messages: list[dict[str, Any]], tools: Any, shared: Callable[[], int], *, goes_on: bool
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Messages with their marks where the provider wants some, and the name of the beginning behind whose first request others
+    go; None where they go at once."""
+    is_told, prefix = is_marked_for_caches(place.provider, place.name), None
+    if not is_told and not keeps_by_itself(place):
+        return messages, None
+    if is_worth_it(messages[: (alike := shared())], tools):
+        prefix = content_hash([place.url, place.name, messages[:alike], tools])
+        messages = marked(messages, alike) if is_told else messages
+    if is_told and goes_on and is_worth_it(messages, tools):
+        messages = marked(messages, len(messages))
+    return messages, prefix
+
+
 def marked(messages: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """Messages of which the first ones are to be kept in the provider's cache."""
     return [*messages[: count - 1], {**messages[count - 1], "cache_control": CACHED_FOR_MINUTES}, *messages[count:]]
 
 
-def is_worth_it(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether so many messages are long enough to be kept in a provider's cache."""
-    return (
-        sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str)) >= SHORTEST_CHARACTERS
-    )
+def keeps_by_itself(place: ModelPlace) -> bool:
+    """Whether a provider keeps long beginnings in its cache without being told to."""
+    return place.provider == "google" or (place.provider == OPENAI and is_openais_own(place.url))
+
+
+def is_worth_it(messages: Sequence[Mapping[str, Any]], tools: Any) -> bool:
+    """Whether so many messages are long enough to be kept in a provider's cache, with the tools that come before them."""
+    said = sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str))
+    if said >= SHORTEST_CHARACTERS:
+        return True
+    return bool(messages) and said + len(text_of_tools(tools)) >= SHORTEST_CHARACTERS
+
+
+def body_of(place: ModelPlace, messages: list[dict[str, Any]], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A request to a model, in the form of OpenAI's chat completions."""
+    body = {**held_to_schema(parameters), "model": place.name, "messages": messages}
+    return in_openais_words(body) if place.provider == OPENAI and is_openais_own(place.url) else body
 
 
 def held_to_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:

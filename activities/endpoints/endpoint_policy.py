@@ -103,6 +103,9 @@ DEFAULT_URLS: Final = {
 
 WITHOUT_EMBEDDINGS: Final = ("anthropic",)
 UNTAKEN_FILES: Final = {"google": ("image/gif",)}
+WITHOUT_SEEDS: Final = ("anthropic", BEDROCK)
+WITHOUT_JSON_OF_ANY_SHAPE: Final = ("anthropic", BEDROCK)
+ONLY_TEXT_IN_INSTRUCTIONS: Final = ("anthropic", "google", BEDROCK)
 """What providers lack that most have."""
 
 _REGION_IN_URL: Final = re.compile(r"https://bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws|api\.aws)[a-z.]*")
@@ -145,6 +148,12 @@ def address_of(url: str) -> tuple[str, int]:
     if not host or parts.scheme not in _PORTS:
         return "", 0
     return host, _PORTS[parts.scheme] if port is None else port
+
+
+def is_openais_own(url: str) -> bool:
+    """Whether an address is OpenAI's own, or that of one of its regions, and not only one that speaks its protocol."""
+    (host, _), (own, _) = address_of(url), address_of(DEFAULT_URLS[OPENAI])
+    return host == own or host.endswith(f".{own}")
 
 
 def region_in(url: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from activities.agents.trajectory import counted_apart
 from activities.endpoints.call_context import CallContext
-from activities.endpoints.chat_models import ChatAnswer, ChatModels, held_to_schema
+from activities.endpoints.chat_models import ChatAnswer, ChatModels, body_of
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.attached_files import attached
@@ -156,7 +156,7 @@ class ChatAnswers:
         """The request for a sample, for somebody else to send it. Raises NotSent where it cannot be made."""
         filled = await self._filled(self._requests[0], configuration, sample, ())
         place = self._models.lists.model_place(filled.model, self._target.base_url)
-        body = {**held_to_schema(filled.parameters), "model": place.name, "messages": filled.messages}
+        body = body_of(place, filled.messages, filled.parameters)
         return BatchRequest(filled.model, place.provider, place.url, body)
 
     async def _filled(

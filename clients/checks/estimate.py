@@ -23,8 +23,8 @@ from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
 from workflows.rules.overlay import Overlay
 from workflows.rules.spec.batch_rules import batched_judges
 from workflows.rules.spec.check import models_used
-from workflows.rules.spec.prompt_factors import template_of
-from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches, shared_messages
+from workflows.rules.spec.prompt_factors import TOOLS, template_of
+from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches, shared_messages, text_of_tools
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_OF_AN_ANSWER = 250
@@ -154,7 +154,8 @@ def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
         return
     price, turns = _price_of_target(request, at_worst), _turns(request, at_worst)
     for asked in requests:
-        read, written = _prompt(request, at_worst) // len(requests) + 1, _answer(request, asked.parameters, at_worst)
+        read = _prompt(request, at_worst) // len(requests) + 1 + _tools(asked, request, at_worst)
+        written = _answer(request, asked.parameters, at_worst)
         # Every turn is sent what was said before it.
         yield bound_of(turns * read + turns * (turns - 1) // 2 * written, turns * written, price)
 
@@ -199,9 +200,21 @@ def _characters_alike(asked: ChatStep, request: OptimizationRequest) -> int:
     alike = asked.messages[: shared_messages(asked, Overlay("", request.baseline, template_of(request)))]
     try:
         texts = [as_text(fill(entry.content, request.baseline, {})) for entry in alike if isinstance(entry, Message)]
-    except Unfillable:  # a prompt that is rendered only when the run goes on
+        tools = text_of_tools(fill(_sent_tools(asked, request), request.baseline, {}))
+    except Unfillable:  # a prompt that is rendered only when the run goes on, or tools that a sample describes
         return 0
-    return sum(map(len, texts))
+    return sum(map(len, texts)) + len(tools) if texts else 0
+
+
+def _sent_tools(asked: ChatStep, request: OptimizationRequest) -> Any:
+    """What is sent with a request of the tools that its model may call."""
+    return [*request.target.described_tools] or asked.parameters.get(TOOLS) or request.baseline.get(TOOLS)
+
+
+def _tools(asked: ChatStep, request: OptimizationRequest, at_worst: bool) -> int:
+    """Tokens that they take."""
+    text = text_of_tools(_sent_tools(asked, request))
+    return len(text.encode()) if at_worst else len(text) // CHARACTERS_PER_TOKEN
 
 
 def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:

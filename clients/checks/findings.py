@@ -21,6 +21,7 @@ from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints, untaken_files
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
 from clients.checks.plugin_inspection import Inspection, each_import_once, plugin_uses
+from clients.checks.provider_gaps import FilesInInstructions, files_in_instructions, unsent_parameters
 from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.checks.surroundings import BesideSpec, Surroundings, source_beside
@@ -171,6 +172,10 @@ async def check_content(
     confirmed = told_of_confirmation(known, sizes.get(Split.TEST, 0)) if sizes else None
     if confirmed is not None:
         findings.append(Finding(f"dataset: {confirmed}", file.line_of("dataset: "), "warning"))
+    lists = OperatorLists(operator_settings())
+    unsent = await around.apart(unsent_parameters, known, lists)
+    findings += [Finding(message, file.line_of(message), "warning") for message in unsent]
+    data_findings += await around.apart(files_in_instructions, known, lists)
     uses = plugin_uses(request)
     of_program = {use.reference: f"version:{use.version}" for use in uses if by_program and is_of_program(use.reference)}
     plugins = await around.plugins([use for use in uses if use.reference not in of_program])
@@ -213,11 +218,20 @@ def _check_dataset(
     if given.items is None and not given.files:
         return None, []
     lacking, named, scored, taken = _MissingInputs(request), _NamedData(), _Expectations(request), _TakenFiles(request)
+    shown = _ShownFiles(request)
     try:
         source = around.source(request)
         if source is None:
             return None, []
-        looks = lacking.look, _counting(strata, given.drawn_splits), named.look, scored.look, taken.look, members.look
+        looks = (
+            lacking.look,
+            _counting(strata, given.drawn_splits),
+            named.look,
+            scored.look,
+            taken.look,
+            shown.look,
+            members.look,
+        )
         found = check_items(source, *looks, largest_mb=dataset_settings().largest_dataset_mb)
         if given.drawn_splits is not None and given.drawn_splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.drawn_splits.stratify_by, bool(strata.keys() - {"", "[]"}))
@@ -226,7 +240,7 @@ def _check_dataset(
     except (DatasetError, SourceAway) as error:
         return None, [in_the_spec(str(error), given.given_at)]
     unknown = [*unknown_must_pass(request, named.ids, named.tags)]
-    return found, [*(lacking.findings if given.files else []), *scored.findings, *taken.findings, *unknown]
+    return found, [*(lacking.findings if given.files else []), *scored.findings, *taken.findings, *shown.findings, *unknown]
 
 
 def _too_small_a_budget(request: OptimizationRequest, sizes: Mapping[Split, int]) -> list[str]:
@@ -309,6 +323,23 @@ class _TakenFiles:
         if wrong is not None:
             told = f"a file is {wrong.media_type}, which the target cannot be sent; give {', '.join(self._taken)}"
             self.findings.append(in_the_spec(f"{where}: {told}", self._field))
+
+
+class _ShownFiles:
+    """Finds the first sample with a file that a model takes no file for where it is shown."""
+
+    def __init__(self, request: OptimizationRequest) -> None:
+        self.findings: list[str] = []
+        self._shown = FilesInInstructions(request, OperatorLists(operator_settings()))
+
+    def look(self, where: str, item: Item, _row: SampleRow) -> None:
+        problem = (
+            None
+            if self.findings
+            else self._shown.of_sample(f"dataset.{where}" if where.startswith("items[") else where, item.input)
+        )
+        if problem is not None:
+            self.findings.append(problem)
 
 
 def with_size(checked: Checked, dataset_id: str, count: int, given: Mapping[SplitName, int]) -> Checked:

@@ -6,7 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.support.model_endpoints import CACHED, THOUGHT, ModelEndpoint, halves
+from tests.support.model_endpoints import CACHED, THOUGHT, ModelEndpoint, called, halves, offered, turn_of
+
+SEAL = "sealed-by-anthropic"
+"""Of what was thought before a call of a tool; it has to come back with the call."""
 
 LABELS = {
     "throttled": "rate_limit_error",
@@ -26,14 +29,18 @@ class AnthropicEndpoint(ModelEndpoint):
         told = body.get("system", "")
         text = told if isinstance(told, str) else "\n\n".join(block["text"] for block in told)
         system = [{"role": "system", "content": text}] if text else []
-        turns = [
-            {"role": turn["role"], "content": "".join(block["text"] for block in turn["content"])} for turn in body["messages"]
-        ]
-        return {"model": body["model"], "messages": [*system, *turns], **_form(body)}
+        turns = [message for turn in body["messages"] for message in _messages(turn)]
+        tools = [(tool["name"], tool.get("description", ""), tool["input_schema"]) for tool in body.get("tools", [])]
+        return {"model": body["model"], "messages": [*system, *turns], **offered(tools), **_form(body)}
 
     def whole(self, said: str, read: int, written: int) -> dict[str, Any]:
         content = [{"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "text", "text": said}]
         return {**self._message(), "content": content, "stop_reason": "end_turn", "usage": usage(read, written)}
+
+    def calling(self, name: str, arguments: dict[str, Any], read: int, written: int) -> dict[str, Any]:
+        call = {"type": "tool_use", "id": f"toolu-{name}", "name": name, "input": arguments}
+        content = [{"type": "thinking", "thinking": "hm", "signature": SEAL}, call]
+        return {**self._message(), "content": content, "stop_reason": "tool_use", "usage": usage(read, written)}
 
     def _message(self) -> dict[str, Any]:
         return {"id": "msg_1", "type": "message", "role": "assistant", "model": "simulated", "content": [], "stop_reason": None}
@@ -74,6 +81,17 @@ def usage(read: int, written: int) -> dict[str, Any]:
         "output_tokens": written,
         "output_tokens_details": {"thinking_tokens": THOUGHT},
     }
+
+
+def _messages(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    blocks = turn["content"]
+    calls = [called(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"]
+    results = [(block["tool_use_id"], _text(block["content"])) for block in blocks if block["type"] == "tool_result"]
+    return turn_of(turn["role"], _text(blocks), calls, results)
+
+
+def _text(blocks: list[dict[str, Any]]) -> str:
+    return "".join(block["text"] for block in blocks if block["type"] == "text")
 
 
 def _form(body: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.support.model_endpoints import CACHED, ModelEndpoint, halves
+from tests.support.model_endpoints import CACHED, ModelEndpoint, called, halves, offered, turn_of
 
 REGION = "eu-central-1"
 KEY_ID, SECRET = "AKIAOFTESTS", "secret-of-4711-aws"
@@ -22,6 +22,9 @@ CREDENTIALS = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 """What the environment of a worker has for AWS, and nothing of what this machine's user may have set."""
+
+SEAL = "sealed-by-bedrock"
+"""Of what was thought before a call of a tool; it has to come back with the call."""
 
 LABELS = {
     "throttled": "ThrottlingException",
@@ -47,8 +50,10 @@ class BedrockEndpoint(ModelEndpoint):
 
     def chat(self, request: web.Request, body: dict[str, Any]) -> dict[str, Any]:
         system = [{"role": "system", "content": _text(body["system"])}] if "system" in body else []
-        turns = [{"role": turn["role"], "content": _text(turn["content"])} for turn in body["messages"]]
-        return {"model": request.match_info["model"], "messages": [*system, *turns], **_form(body)}
+        turns = [message for turn in body["messages"] for message in _messages(turn)]
+        specs = [tool["toolSpec"] for tool in body.get("toolConfig", {}).get("tools", []) if "toolSpec" in tool]
+        tools = [(spec["name"], spec.get("description", ""), spec["inputSchema"]["json"]) for spec in specs]
+        return {"model": request.match_info["model"], "messages": [*system, *turns], **offered(tools), **_form(body)}
 
     def whole(self, said: str, read: int, written: int) -> dict[str, Any]:
         content: list[dict[str, Any]] = [
@@ -56,6 +61,11 @@ class BedrockEndpoint(ModelEndpoint):
             {"text": said},
         ]
         return converse(*content, read=read, written=written)
+
+    def calling(self, name: str, arguments: dict[str, Any], read: int, written: int) -> dict[str, Any]:
+        thought = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": SEAL}}}
+        call = {"toolUse": {"toolUseId": f"tooluse-{name}", "name": name, "input": arguments}}
+        return converse(thought, call, stop="tool_use", read=read, written=written)
 
     def pieces(self, said: str, read: int, written: int) -> list[tuple[str, dict[str, Any]]]:
         deltas = [
@@ -139,6 +149,18 @@ def signed_rightly(request: web.Request, body: bytes) -> bool:
 
 def _text(content: list[dict[str, Any]]) -> str:
     return "".join(block["text"] for block in content if "text" in block)
+
+
+def _messages(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    blocks = turn["content"]
+    calls = [block["toolUse"] for block in blocks if "toolUse" in block]
+    results = [block["toolResult"] for block in blocks if "toolResult" in block]
+    return turn_of(
+        turn["role"],
+        _text(blocks),
+        [called(call["toolUseId"], call["name"], call["input"]) for call in calls],
+        [(result["toolUseId"], _text(result["content"])) for result in results],
+    )
 
 
 def _form(body: dict[str, Any]) -> dict[str, Any]:

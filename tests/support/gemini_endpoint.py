@@ -6,7 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.support.model_endpoints import CACHED, THOUGHT, ModelEndpoint, halves
+from tests.support.model_endpoints import CACHED, THOUGHT, ModelEndpoint, called, halves, offered, turn_of
+
+SEAL = "c2VhbGVkLWJ5LWdvb2dsZQ=="
+"""Of what was thought before a call of a tool; it has to come back with the call."""
 
 LABELS = {
     "throttled": "RESOURCE_EXHAUSTED",
@@ -27,14 +30,19 @@ class GeminiEndpoint(ModelEndpoint):
     def chat(self, request: web.Request, body: dict[str, Any]) -> dict[str, Any]:
         assert request.headers["x-goog-api-key"]
         system = [{"role": "system", "content": _text(body["systemInstruction"])}] if "systemInstruction" in body else []
-        turns = [
-            {"role": "assistant" if turn["role"] == "model" else "user", "content": _text(turn)} for turn in body["contents"]
-        ]
+        turns = [message for turn in body["contents"] for message in _messages(turn)]
+        functions = [one for tool in body.get("tools", []) for one in tool["functionDeclarations"]]
+        tools = [(one["name"], one.get("description", ""), one["parametersJsonSchema"]) for one in functions]
         model = request.match_info["call"].rpartition(":")[0]
-        return {"model": model, "messages": [*system, *turns], **_form(body)}
+        return {"model": model, "messages": [*system, *turns], **offered(tools), **_form(body)}
 
     def whole(self, said: str, read: int, written: int) -> dict[str, Any]:
         parts = [{"text": "hm", "thought": True}, {"text": said}]
+        candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+        return {"candidates": [candidate], "usageMetadata": usage(read, written)}
+
+    def calling(self, name: str, arguments: dict[str, Any], read: int, written: int) -> dict[str, Any]:
+        parts = [{"functionCall": {"name": name, "args": arguments}, "thoughtSignature": SEAL}]
         candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
         return {"candidates": [candidate], "usageMetadata": usage(read, written)}
 
@@ -67,7 +75,18 @@ def usage(read: int, written: int) -> dict[str, Any]:
 
 
 def _text(content: dict[str, Any]) -> str:
-    return "".join(part["text"] for part in content["parts"])
+    return "".join(part["text"] for part in content["parts"] if "text" in part)
+
+
+def _messages(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = [part["functionCall"] for part in turn["parts"] if "functionCall" in part]
+    results = [part["functionResponse"] for part in turn["parts"] if "functionResponse" in part]
+    return turn_of(
+        "assistant" if turn["role"] == "model" else "user",
+        _text(turn),
+        [called(call["name"], call["name"], call["args"]) for call in calls],
+        [(result["name"], result["response"]["result"]) for result in results],
+    )
 
 
 def _form(body: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from aiohttp import web
 
 from clients.demo.deterministic_text import count_tokens
-from clients.demo.models import CHAT_MODELS, JUDGE, REFLECTOR, Ask
+from clients.demo.models import CHAT_MODELS, JUDGE, REFLECTOR, Ask, tool_call
 from clients.demo.protocol import ChatRequest
 
 FAULTS = ("throttled", "overloaded", "broken", "cut", "stalled", "page")
@@ -76,6 +76,10 @@ class ModelEndpoint:
         """A complete answer."""
 
     @abstractmethod
+    def calling(self, name: str, arguments: dict[str, Any], read: int, written: int) -> dict[str, Any]:
+        """A complete answer that calls a tool."""
+
+    @abstractmethod
     def pieces(self, said: str, read: int, written: int) -> list[tuple[str, dict[str, Any]]]:
         """The events of a streamed one."""
 
@@ -114,9 +118,13 @@ class ModelEndpoint:
         if fault is not None:
             self.faults[fault] += 1
             return await self._faulty(request, fault)
-        said = CHAT_MODELS[chat.model](Ask(chat, 7, "call 1"))
+        ask = Ask(chat, 7, "call 1")
+        call = tool_call(ask)
+        said = CHAT_MODELS[chat.model](ask) if call is None else " ".join(call)
         read, written = chat.prompt_tokens + CACHED, count_tokens(said) + THOUGHT
         self.bill = Bill(self.bill.read + read, self.bill.written + written, self.bill.answers + 1)
+        if call is not None:
+            return web.json_response(self.calling(call[0], json.loads(call[1]), read, written))
         if not self.streams(request, body):
             return web.json_response(self.whole(said, read, written))
         return await self.stream(request, self.pieces(said, read, written))
@@ -181,6 +189,11 @@ class OpenAiEndpoint(ModelEndpoint):
         choice = {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
         return {"choices": [choice], "usage": self._usage(read, written)}
 
+    def calling(self, name: str, arguments: dict[str, Any], read: int, written: int) -> dict[str, Any]:
+        calls = [called(f"call-{name}", name, arguments)]
+        choice = {"message": {"role": "assistant", "content": None, "tool_calls": calls}, "finish_reason": "tool_calls"}
+        return {"choices": [choice], "usage": self._usage(read, written)}
+
     def pieces(self, said: str, read: int, written: int) -> list[tuple[str, Any]]:
         chunks = [{"choices": [{"delta": {"content": piece}}]} for piece in halves(said)]
         last = {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": self._usage(read, written)}
@@ -192,6 +205,28 @@ class OpenAiEndpoint(ModelEndpoint):
 
     def listing(self) -> dict[str, Any]:
         return {"data": [{"id": model} for model in self.models]}
+
+
+def called(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
+    """A call of a tool, as chat completions have it."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def turn_of(
+    role: str, text: str, calls: Sequence[dict[str, Any]] = (), results: Sequence[tuple[str, str]] = ()
+) -> list[dict[str, Any]]:
+    """The messages of a chat completion that one turn of another protocol stands for: what tools gave, by the calls, and
+    what was said."""
+    messages: list[dict[str, Any]] = [{"role": "tool", "tool_call_id": call, "content": told} for call, told in results]
+    if text or calls or not results:
+        messages.append({"role": role, "content": text, **({"tool_calls": [*calls]} if calls else {})})
+    return messages
+
+
+def offered(tools: Sequence[tuple[str, str, Any]]) -> dict[str, Any]:
+    """The tools of a chat completion by name, description and schema; nothing where there are none."""
+    functions = [{"name": name, "description": told, "parameters": schema} for name, told, schema in tools]
+    return {"tools": [{"type": "function", "function": function} for function in functions]} if functions else {}
 
 
 def halves(text: str) -> list[str]:

@@ -12,6 +12,7 @@ import httpx2
 from activities.endpoints.chat_protocol import parsed
 from activities.endpoints.model_faults import OVERLOAD, ModelRefusal
 from activities.endpoints.providers import TIMEOUT
+from activities.endpoints.providers.claude_thinking import thinking_of
 from activities.endpoints.providers.message_parts import (
     FilePart,
     LinkPart,
@@ -41,9 +42,6 @@ _FINISHES: Final = {
     "tool_use": "tool_calls",
 }
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
-_EFFORTS: Final = {"minimal": "low"}
-"""What Anthropic calls otherwise."""
-
 _TRANSLATED: Final = (
     *("model", "messages", "stream", "max_tokens", "max_completion_tokens", "stop", "seed"),
     *("response_format", "reasoning_effort", "tools", "tool_choice"),
@@ -134,12 +132,12 @@ def request_of(body: Mapping[str, Any]) -> dict[str, Any]:
     if body.get("tool_choice") is not None:
         request["tool_choice"] = _tool_choice(body["tool_choice"])
     schema, effort = schema_of(body.get("response_format")), body.get("reasoning_effort")
-    held = {"format": {"type": "json_schema", "schema": schema}} if schema is not None else {}
-    if effort == "none":
-        request["thinking"] = {"type": "disabled"}
-    elif effort is not None:
-        request["thinking"] = {"type": "adaptive"}
-        held["effort"] = _EFFORTS.get(effort, effort)
+    held: dict[str, Any] = {"format": {"type": "json_schema", "schema": schema}} if schema is not None else {}
+    thinking, told = (None, None) if effort is None else thinking_of(str(body["model"]), str(effort), limit)
+    if thinking is not None:
+        request["thinking"] = thinking
+    if told is not None:
+        held["effort"] = told
     if held:
         request["output_config"] = held
     if body.get("response_format") is not None and not is_json(body["response_format"]):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from activities.endpoints.chat_protocol import parsed
 from activities.endpoints.model_faults import OVERLOAD
+from activities.endpoints.providers.claude_thinking import thinking_of
 from activities.endpoints.providers.message_parts import (
     FilePart,
     LinkPart,
@@ -71,9 +72,10 @@ def request_of(body: Mapping[str, Any]) -> dict[str, Any]:
         inference["maxTokens"] = limit
     if body.get("stop") is not None:
         inference["stopSequences"] = listed(body["stop"])
+    inference |= body.get("inferenceConfig") or {}
     own = {name: value for name, value in body.items() if name not in _TRANSLATED}
     held: dict[str, Any] = {}
-    _think(body["model"], body.get("reasoning_effort"), held, own)
+    _think(body["model"], body.get("reasoning_effort"), inference.get("maxTokens"), held, own)
     schema, form = schema_of(body.get("response_format")), body.get("response_format")
     if schema is not None and isinstance(form, Mapping):
         named = {"schema": json.dumps(schema), "name": form["json_schema"].get("name") or "answer"}
@@ -82,7 +84,7 @@ def request_of(body: Mapping[str, Any]) -> dict[str, Any]:
         own["response_format"] = form  # to be told that it is not known
     request = {
         "system": system,
-        "inferenceConfig": {**inference, **(body.get("inferenceConfig") or {})},
+        "inferenceConfig": inference,
         "toolConfig": _tools(body.get("tools") or [], body.get("tool_choice")),
         "outputConfig": held,
         _FIELDS: {**own, **(body.get(_FIELDS) or {})},
@@ -92,7 +94,7 @@ def request_of(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"modelId": body["model"], "messages": messages, **said}
 
 
-def _think(model: str, effort: Any, held: dict[str, Any], own: dict[str, Any]) -> None:
+def _think(model: str, effort: Any, limit: Any, held: dict[str, Any], own: dict[str, Any]) -> None:
     """Say how much is to be thought, in the words of the model's maker."""
     if effort is None:
         return
@@ -101,11 +103,14 @@ def _think(model: str, effort: Any, held: dict[str, Any], own: dict[str, Any]) -
         own["reasoning_effort"] = effort
     elif "amazon." in model:
         own["reasoningConfig"] = {"type": "disabled"} if effort == "none" else {"type": "enabled", "maxReasoningEffort": least}
-    else:
-        if effort != "none":
-            held["effort"] = least
-        if "anthropic." in model:
-            own.setdefault("thinking", {"type": "disabled" if effort == "none" else "adaptive"})
+    elif "anthropic." in model:
+        thinking, told = thinking_of(model, str(effort), limit)
+        if thinking is not None:
+            own.setdefault("thinking", thinking)
+        if told is not None:
+            held["effort"] = told
+    elif effort != "none":
+        held["effort"] = least
 
 
 def _messages(messages: list[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 
@@ -15,6 +16,10 @@ from activities.endpoints.response_bodies import ENCODINGS, lines
 
 if TYPE_CHECKING:
     import openai  # takes a third of a second, which workers without a chat model need not spend at their start
+
+
+_TAKES_MAX_TOKENS: Final = re.compile(r"(ft:)?(chatgpt|gpt)-[34]")
+"""OpenAI's models before GPT-5. Those since then refuse `max_tokens`, and so do the o-series."""
 
 
 class OpenAiCompatible:
@@ -75,6 +80,15 @@ class OpenAiCompatible:
         import openai
 
         return isinstance(error, openai.APIError)
+
+
+def in_openais_words(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A request as OpenAI itself takes it: newer models call the longest answer `max_completion_tokens`. Whoever else speaks
+    the protocol may know only `max_tokens`, and is sent that."""
+    if body.get("max_tokens") is None or _TAKES_MAX_TOKENS.match(body["model"]) is not None:
+        return dict(body)
+    said = {name: value for name, value in body.items() if name != "max_tokens"}
+    return {"max_completion_tokens": body["max_tokens"], **said}
 
 
 def _split(body: Mapping[str, Any]) -> dict[str, Any]:

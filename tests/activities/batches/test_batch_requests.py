@@ -16,9 +16,10 @@ from tests.support.allowed import lists_of
 from workflows.model.spec.targets.chat import ChatTarget
 
 
-def asked(model: str, base_url: str | None = None) -> ChatAnswers:
+def asked(model: str, base_url: str | None = None, **parameters: Any) -> ChatAnswers:
     messages = [{"role": "user", "content": "{{input}}"}]
-    given = {"kind": "chat", "model": model, "base_url": base_url, "messages": messages, "parameters": {"stream": False}}
+    stated = {"stream": False, **parameters}
+    given = {"kind": "chat", "model": model, "base_url": base_url, "messages": messages, "parameters": stated}
     return ChatAnswers(ChatTarget.model_validate(given), ChatModels(Gates(), lists_of({})), {}, timeout=1.0)
 
 
@@ -34,6 +35,25 @@ async def test_a_request_names_the_model_as_its_endpoint_does(model: str, base_u
     request = await asked(model, base_url).batch_request({}, Sample(id="s", input="hello"))
     assert (request.model, request.url) == (model, url)
     assert request.body == {"model": name, "messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "limit"),
+    [
+        ("gpt-5-mini", None, "max_completion_tokens"),
+        ("openai/o4-mini", None, "max_completion_tokens"),
+        ("gpt-5-mini", "https://eu.api.openai.com/v1", "max_completion_tokens"),
+        ("gpt-4.1", None, "max_tokens"),
+        ("ft:gpt-4o-mini:us", None, "max_tokens"),
+        ("gpt-5-mini", "https://gateway.example/v1", "max_tokens"),
+        ("anthropic/claude-opus-4-1", None, "max_tokens"),
+    ],
+)
+async def test_openais_newer_models_are_told_the_longest_answer_in_their_word(
+    model: str, base_url: str | None, limit: str
+) -> None:
+    request = await asked(model, base_url, max_tokens=9).batch_request({}, Sample(id="s", input="hello"))
+    assert {name: value for name, value in request.body.items() if name.startswith("max")} == {limit: 9}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.endpoint_policy import DEFAULT_URLS, OPENAI
 from activities.endpoints.gate import Gates
 from activities.endpoints.retry_policy import Patience
 from activities.endpoints.warm_prefixes import LIFETIME_SECONDS, WarmPrefixes
@@ -18,8 +19,9 @@ from activities.targets.faults import Unreachable
 from clients.checks.estimate import Estimate, estimate
 from clients.checks.findings import Checked
 from tests.support.allowed import lists_of
-from tests.support.anthropic_endpoint import AnthropicEndpoint, usage
+from tests.support.anthropic_endpoint import AnthropicEndpoint
 from tests.support.bedrock_endpoint import CREDENTIALS, REGION, BedrockEndpoint
+from tests.support.gemini_endpoint import GeminiEndpoint
 from tests.support.model_endpoints import ModelEndpoint, OpenAiEndpoint, served
 from tests.support.spec_building import request
 from workflows.model.spec.targets.chat import ChatTarget
@@ -30,9 +32,10 @@ LONG = "Be kind. " * 600
 
 
 class Crowd:
-    """Answers in Anthropic's words: the first who asks, once it is opened; all others at once."""
+    """Answers in a protocol's words: the first who asks, once it is opened; all others at once."""
 
-    def __init__(self, *, fails_first: bool = False) -> None:
+    def __init__(self, protocol: type[ModelEndpoint] = AnthropicEndpoint, *, fails_first: bool = False) -> None:
+        self._said = protocol().whole("yes", 9, 3)
         self.opened = asyncio.Event()
         self.asked: list[dict[str, Any]] = []
         self._fails_first = fails_first
@@ -43,18 +46,16 @@ class Crowd:
             await self.opened.wait()
             if self._fails_first:
                 return web.json_response({}, status=500)
-        return web.json_response(
-            {"content": [{"type": "text", "text": "yes"}], "stop_reason": "end_turn", "usage": usage(9, 3)}
-        )
+        return web.json_response(self._said)
 
 
-async def ask(models: ChatModels, model: str, said: str, system: str = LONG) -> str:
+async def ask(models: ChatModels, model: str, said: str, system: str = LONG, tools: Any = None) -> str:
     messages = [{"role": "system", "content": system}, {"role": "user", "content": said}]
     answer = await models.ask(
         base_url=None,
         model=model,
         messages=messages,
-        parameters={},
+        parameters={} if tools is None else {"tools": tools},
         stream=False,
         timeout=5.0,
         prices={},
@@ -65,7 +66,7 @@ async def ask(models: ChatModels, model: str, said: str, system: str = LONG) -> 
 
 
 def models_of(endpoint: ModelEndpoint) -> ChatModels:
-    told = {"ANTHROPIC_BASE_URL": endpoint.url, "OPENAI_BASE_URL": f"{endpoint.url}/v1"}
+    told = {"ANTHROPIC_BASE_URL": endpoint.url, "OPENAI_BASE_URL": f"{endpoint.url}/v1", "GOOGLE_GEMINI_BASE_URL": endpoint.url}
     told |= {"AWS_ENDPOINT_URL_BEDROCK_RUNTIME": endpoint.url, "AWS_REGION": REGION}
     return ChatModels(Gates(), lists_of(told), patience=Patience(seconds=-1.0, attempts=1))
 
@@ -85,6 +86,49 @@ async def test_the_others_follow_when_the_first_is_answered_and_each_names_what_
     kept = [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]
     assert [body["system"] for body in crowd.asked].count(kept) == 6
     assert [body["system"] for body in crowd.asked].count("Be kind.") == 1
+
+
+@pytest.mark.parametrize(("protocol", "model"), [(OpenAiEndpoint, "m"), (GeminiEndpoint, "google/m")])
+async def test_so_they_do_where_a_provider_keeps_by_itself(
+    protocol: type[ModelEndpoint], model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd(protocol)
+    async with served(protocol(answering=crowd.answer)) as endpoint:
+        monkeypatch.setitem(DEFAULT_URLS, OPENAI, f"{endpoint.url}/v1")
+        models = models_of(endpoint)
+        asking = [asyncio.create_task(ask(models, model, f"{n}")) for n in range(6)]
+        while not crowd.asked:
+            await asyncio.sleep(0)
+        assert await ask(models, model, "short", system="Be kind.") == "yes", "who shares too little waits for nobody"
+        assert len(crowd.asked) == 2
+        crowd.opened.set()
+        assert await asyncio.gather(*asking) == ["yes"] * 6
+        await models.close()
+    assert "cache_control" not in str(crowd.asked)
+
+
+async def test_who_only_speaks_openais_protocol_is_asked_at_once() -> None:
+    crowd = Crowd(OpenAiEndpoint)
+    async with served(OpenAiEndpoint(answering=crowd.answer)) as endpoint:
+        models = models_of(endpoint)
+        first = asyncio.create_task(ask(models, "m", "first"))
+        while not crowd.asked:
+            await asyncio.sleep(0)
+        assert await ask(models, "m", "second") == "yes"
+        crowd.opened.set()
+        assert await first == "yes"
+        await models.close()
+
+
+@pytest.mark.parametrize(("description", "is_kept"), [(LONG, True), ("Looks.", False)])
+async def test_tools_count_to_what_is_long_enough_to_be_kept(description: str, is_kept: bool) -> None:
+    async with served(AnthropicEndpoint(named={"m": "simulated-echo"})) as endpoint:
+        models = models_of(endpoint)
+        tools = [{"type": "function", "function": {"name": "look", "description": description}}]
+        assert await ask(models, "anthropic/m", "one", system="Be kind.", tools=tools) == "one"
+        await models.close()
+    kept = [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}]
+    assert endpoint.bodies[0]["system"] == (kept if is_kept else "Be kind.")
 
 
 async def test_one_that_fails_lets_the_others_go() -> None:
@@ -185,10 +229,10 @@ def test_what_all_samples_share_is_what_comes_before_the_first_that_shows_one(co
 
 
 def test_the_estimate_expects_them_from_the_cache() -> None:
-    def expected(system: str, scorers: Any = None) -> Estimate:
+    def expected(system: str, scorers: Any = None, **target: Any) -> Estimate:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": "{{input.q}}"}]
         asked = request(
-            target={"kind": "chat", "model": "anthropic/m", "messages": messages},
+            target={"kind": "chat", "model": "anthropic/m", "messages": messages, **target},
             prices={"anthropic/m": {"input": 10, "output": 0, "cached_input": 1}},
             dataset={"items": [{"input": {"q": "1"}}], "splits": "none"},
             optimizer="none",
@@ -204,5 +248,12 @@ def test_the_estimate_expects_them_from_the_cache() -> None:
     assert kept.expected_cost < 0.5 * parted.expected_cost
     assert kept.expected_cached_tokens == len(LONG) // 4 * (kept.calls or 0) > 0 == parted.expected_cached_tokens
     assert kept.expected_saving == pytest.approx(kept.expected_cached_tokens * 9 / 1e6)
+    tool = {"kind": "http", "name": "look", "url": "http://127.0.0.1:1", "parameters": {"type": "object", "title": LONG}}
+    agent = expected("Be kind.", kind="agent", tools=[tool])
+    assert agent.expected_cached_tokens >= len(LONG) // 4 * (agent.calls or 0) > 0 and agent.expected_saving > 0
+    assert expected("Be kind.", parameters={"tools": [tool]}).expected_cached_tokens >= len(LONG) // 4
+    differs = expected("Be kind.", kind="agent", tools=[{**tool, "description": "{{input.q}}"}])
+    assert differs.expected_cached_tokens == 0 and differs.tokens is not None and agent.tokens is not None
+    assert agent.tokens > (expected("Be kind.", kind="agent", tools=[]).tokens or 0) + len(LONG)
     judged = expected("Be kind.", [{"kind": "rubric", "name": "tone", "model": "anthropic/m", "rubric": LONG}])
     assert judged.expected_cached_tokens >= len(LONG) // 4 and judged.expected_saving > 0

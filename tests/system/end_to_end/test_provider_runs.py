@@ -8,17 +8,20 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from activities.settings import MODEL_URLS, OperatorSettings
 from clients.reports.figures import figures
 from clients.reports.load import facts_of
 from ratchet._environment import settings_from
 from store.read.reader import StoreReader
+from tests.support import anthropic_endpoint, bedrock_endpoint, gemini_endpoint
 from tests.support.allowed import FILE
 from tests.support.anthropic_endpoint import AnthropicEndpoint
 from tests.support.bedrock_endpoint import CREDENTIALS, REGION, BedrockEndpoint
 from tests.support.engines import Engines
 from tests.support.gemini_endpoint import GeminiEndpoint
+from tests.support.http_endpoints import Asked, json_endpoint
 from tests.support.impatient_worker import impatient_worker
 from tests.support.model_endpoints import CACHED, FAULTS, MIXED, ModelEndpoint, OpenAiEndpoint, served
 
@@ -30,7 +33,8 @@ PROTOCOLS: dict[str, Callable[..., ModelEndpoint]] = {
     "google": GeminiEndpoint,
     "bedrock": BedrockEndpoint,
 }
-ECHO, JUDGE, REFLECTOR = "simulated-echo", "simulated-judge", "simulated-reflector"
+SEALS = {"anthropic": anthropic_endpoint.SEAL, "google": gemini_endpoint.SEAL, "bedrock": bedrock_endpoint.SEAL}
+ECHO, JUDGE, REFLECTOR, AGENT = "simulated-echo", "simulated-judge", "simulated-reflector", "simulated-agent"
 _numbers = itertools.count(1)
 PRICE = {"input": 10, "output": 100, "cached_input": 1}
 
@@ -111,6 +115,47 @@ async def test_one_spec_finds_the_same_on_every_protocol_whatever_happens_on_the
     wanted = await scores_and_bill(engines, "openai", None)
     for provider in PROTOCOLS:
         assert await scores_and_bill(engines, provider, MIXED) == wanted, provider
+
+
+@pytest.mark.parametrize("provider", PROTOCOLS)
+async def test_an_agent_calls_its_tools_on_every_protocol(engines: Engines, provider: str) -> None:
+    def parcel(asked: Asked) -> web.Response:
+        return web.json_response(f"{asked.path[1:]} of {asked.body.get('order', 'the shop')}")
+
+    async with json_endpoint(parcel) as shop, asked_of(engines, provider, None) as (endpoint, queue):
+        order = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
+        tools = [
+            {"kind": "http", "name": name, "url": f"{shop.origin}/{name}", "description": told, "parameters": schema}
+            for name, told, schema in [
+                ("place", "Tells where a parcel is.", order),
+                ("hours", "Opening hours.", {"type": "object", "properties": {}}),
+            ]
+        ]
+        agent = spec(provider, queue, "agent") | {
+            "target": {
+                "kind": "agent",
+                "model": f"{provider}/{AGENT}",
+                "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "{{input}}"}],
+                "tools": tools,
+                "user": {"kind": "scripted", "says": ["What are your opening hours?"]},
+            },
+            "dataset": {"items": [{"input": f"Where is parcel A-{n}?"} for n in range(3)], "splits": "none"},
+            "scorers": [{"kind": "tools_called", "calls": ["place", "hours"], "order": "exact"}],
+            "objective": "tools_called",
+            "optimizer": "none",
+            "stop": {},
+            "prices": {f"{provider}/{AGENT}": PRICE},
+        }
+        result = await engines.run(agent)
+    bill, spend = endpoint.bill, result["spend"]
+    assert (result["baseline_score"], bill.answers) == (1.0, 3 * 4), "two rounds of a call and an answer"
+    assert spend["tokens"] == bill.read + bill.written
+    cached = CACHED * bill.answers
+    assert spend["cost"] == pytest.approx(((bill.read - cached) * 10 + cached * 1 + bill.written * 100) / 1e6, rel=1e-9)
+    assert sorted(asked.body.get("order", "") for asked in shop.asked) == ["", "", "", "A-0", "A-1", "A-2"]
+    last = max(map(str, endpoint.bodies), key=len)
+    wanted = [SEALS[provider]] if provider in SEALS else []
+    assert [seal for seal in SEALS.values() if seal in last] == wanted, "what it thought before a call came back with the call"
 
 
 async def test_a_model_that_everybody_knows_needs_no_price_and_the_report_says_whose_it_was(engines: Engines) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 from ratchet._text.placeholders import Unfillable, placeholders
 from workflows.model.spec.targets.chat import ChatStep, Message
@@ -22,6 +23,11 @@ def is_marked_for_caches(provider: str, model: str) -> bool:
     """Whether a model's provider keeps only what a request says is to be kept. Others keep by themselves what they can, or
     refuse to be told."""
     return provider == _ANTHROPIC or (provider == _BEDROCK and _KEPT_BY_BEDROCK.search(model) is not None)
+
+
+def text_of_tools(tools: Any) -> str:
+    """What a model reads of the tools that it may call. It comes before all messages, so that a cache holds it with them."""
+    return json.dumps(tools, ensure_ascii=False, default=str) if tools else ""
 
 
 def shared_messages(step: ChatStep, overlay: Overlay) -> int:

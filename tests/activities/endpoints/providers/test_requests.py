@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from activities.endpoints.endpoint_policy import DEFAULT_URLS, OPENAI
+from activities.endpoints.providers.anthropic_messages import request_of as anthropic_request
 from activities.endpoints.providers.converse_content import request_of as bedrock_request
 from activities.targets.faults import CandidateFault, NotSent
 from tests.support.provider_endpoints import PROTOCOLS, Told, ask, asking
@@ -47,6 +49,21 @@ async def sent(provider: str) -> Told:
         with pytest.raises(CandidateFault):
             await ask(models, provider, TALK, parameters=PARAMETERS)
     return endpoint.bodies[0]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_openai_itself_is_told_the_longest_answer_in_its_newer_word(
+    streams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking("openai", answering=lambda _: web.json_response({})) as (endpoint, models):
+        for own in (endpoint.url, "https://api.openai.com"):
+            monkeypatch.setitem(DEFAULT_URLS, OPENAI, f"{own}/v1")
+            with pytest.raises(CandidateFault):
+                await ask(models, "openai", parameters={"max_tokens": 9}, stream=streams)
+    assert [[name for name in body if name.startswith("max")] for body in endpoint.bodies] == [
+        ["max_completion_tokens"],
+        ["max_tokens"],
+    ]
 
 
 async def test_a_request_becomes_one_for_messages() -> None:
@@ -150,7 +167,10 @@ async def test_a_request_becomes_one_for_converse() -> None:
     ("model", "effort", "held", "own"),
     [
         ("eu.anthropic.claude-x", "minimal", {"effort": "low"}, {"thinking": {"type": "adaptive"}}),
-        ("eu.anthropic.claude-x", "none", None, {"thinking": {"type": "disabled"}}),
+        ("eu.anthropic.claude-x", "none", {"effort": "low"}, None),
+        ("eu.anthropic.claude-opus-4-6-v1", "high", {"effort": "high"}, {"thinking": {"type": "adaptive"}}),
+        ("anthropic.claude-sonnet-4-5-20250929-v1:0", "low", None, {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+        ("anthropic.claude-sonnet-4-5-20250929-v1:0", "none", None, None),
         ("amazon.nova-2", "high", None, {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "high"}}),
         ("openai.gpt-oss", "high", None, {"reasoning_effort": "high"}),
         ("other", "none", None, None),
@@ -159,6 +179,34 @@ async def test_a_request_becomes_one_for_converse() -> None:
 def test_reasoning_effort_is_said_in_the_words_of_the_models_maker(model: str, effort: str, held: Any, own: Any) -> None:
     made = bedrock_request({"model": model, "messages": [], "reasoning_effort": effort})
     assert (made.get("outputConfig"), made.get("additionalModelRequestFields")) == (held, own)
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "limit", "thinking", "told"),
+    [
+        ("claude-opus-4-1", "high", None, {"type": "enabled", "budget_tokens": 12_288}, None),
+        ("claude-opus-4-20250514", "high", 64_000, {"type": "enabled", "budget_tokens": 24_576}, None),
+        ("claude-3-7-sonnet-latest", "medium", 9_000, {"type": "enabled", "budget_tokens": 6_750}, None),
+        ("claude-haiku-4-5-20251001", "low", 4_000, {"type": "enabled", "budget_tokens": 1_024}, None),
+        ("claude-haiku-4-5-20251001", "low", 1_200, None, None),
+        ("claude-haiku-4-5-20251001", "none", 4_000, None, None),
+        ("claude-sonnet-4-6", "minimal", 100, {"type": "adaptive"}, "low"),
+        ("claude-opus-4-8", "none", None, None, None),
+        ("claude-opus-5", "none", None, {"type": "disabled"}, None),
+        ("claude-opus-5-20260701", "high", None, {"type": "adaptive"}, "high"),
+        ("claude-opus-5-5", "none", None, None, "low"),
+        ("claude-sonnet-5-5", "none", None, {"type": "between_tools"}, None),
+        ("claude-fable-5-1", "none", None, None, "low"),
+        ("claude-mythos-preview", "max", None, {"type": "adaptive"}, "max"),
+    ],
+)
+def test_a_claude_is_told_how_much_to_think_in_the_words_of_its_generation(
+    model: str, effort: str, limit: int | None, thinking: Any, told: str | None
+) -> None:
+    body = {"model": model, "messages": [], "reasoning_effort": effort, "max_tokens": limit}
+    made = anthropic_request(body)
+    assert (made.get("thinking"), made.get("output_config")) == (thinking, None if told is None else {"effort": told})
+    assert thinking is None or thinking.get("budget_tokens", 0) < made["max_tokens"]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ class AskedModel:
     """What it is shown beside each answer."""
     parameters: Mapping[str, Any] | None = None
     """Of its requests; None where it embeds texts, and answers nothing."""
+    form: str | None = None
+    """How its answers are held to a form: `json_schema`, `json_object` or `none`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet._frozen import SpecPart
 from workflows.model.spec.extensions.kinds import Various
@@ -29,6 +29,30 @@ class PlacedText:
     """The steps whose answers it may refer to; None where there are none."""
     of_json: bool = False
     """Whether it is part of a JSON template, where `{{factors}}` is the whole configuration."""
+    is_splice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StatedParameter:
+    """A parameter of requests to a model."""
+
+    where: str
+    """The field of the spec."""
+    name: str
+    value: Any
+    model: str
+    """As the spec writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """A text of a system message, or a splice, which may have some."""
+
+    where: str
+    """The field of the spec."""
+    text: str
+    model: str
+    """Who is told, as the spec writes it."""
     is_splice: bool = False
 
 
@@ -92,6 +116,19 @@ class Target(Various):
     def texts(self) -> Sequence[str]:
         """Those that are sent to a model with every sample."""
         return ()
+
+    @property
+    def described_tools(self) -> Sequence[Any]:
+        """What a model is sent with every request of the tools that it may call, as far as the spec says it."""
+        return ()
+
+    def instructions(self) -> Iterator[Instructions]:
+        """What it tells models in system messages."""
+        yield from ()
+
+    def stated_parameters(self) -> Iterator[StatedParameter]:
+        """The parameters of its requests to models, as far as the spec states them."""
+        yield from ()
 
     # -- models -----------------------------------------------------------------------------------------------------------
 

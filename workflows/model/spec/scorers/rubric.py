@@ -59,4 +59,4 @@ class RubricScorer(OutputScorer):
 
     @property
     def asked_model(self) -> AskedModel:
-        return AskedModel(self.model, self.base_url, self.rubric, self.parameters)
+        return AskedModel(self.model, self.base_url, self.rubric, self.parameters, self.response_format)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,7 +12,14 @@ from ratchet._values import CanonicalMapping, ShortText
 from workflows.model.run.numbers import Cost, Count
 from workflows.model.spec.durations import PositiveDuration
 from workflows.model.spec.extensions.named_plugins import NamedPlugin
-from workflows.model.spec.extensions.target_options import CalledPlace, PlacedText, Target, texts_within
+from workflows.model.spec.extensions.target_options import (
+    CalledPlace,
+    Instructions,
+    PlacedText,
+    StatedParameter,
+    Target,
+    texts_within,
+)
 from workflows.model.spec.targets.agent_tools import Tool
 from workflows.model.spec.targets.chat import TAKEN_FILES, ChatStep, Message, Messages
 from workflows.model.spec.targets.simulated_users import User
@@ -87,8 +94,11 @@ class AgentTarget(Target):
 
     @property
     def texts(self) -> Sequence[str]:
-        said = [entry.content if isinstance(entry, Message) else entry.splice for entry in self.messages]
-        return (*said, *(text for tool in self.tools for text in tool.texts))
+        return [entry.content if isinstance(entry, Message) else entry.splice for entry in self.messages]
+
+    @property
+    def described_tools(self) -> Sequence[Any]:
+        return [described for tool in self.tools for described in tool.described]
 
     def plugins(self) -> Iterator[NamedPlugin]:
         for where, tool in self._placed_tools():
@@ -102,6 +112,14 @@ class AgentTarget(Target):
             yield from tool.placed_texts(where)
         if self.user is not None:
             yield from self.user.placed_texts()
+
+    def instructions(self) -> Iterator[Instructions]:
+        yield from self.requests[0].instructions("target")
+
+    def stated_parameters(self) -> Iterator[StatedParameter]:
+        yield from self.requests[0].stated_parameters("target")
+        if self.user is not None:
+            yield from self.user.stated_parameters()
 
     def called_places(self) -> Iterator[CalledPlace]:
         for where, tool in self._placed_tools():

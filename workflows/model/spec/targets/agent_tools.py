@@ -74,8 +74,8 @@ class AgentTool(SpecPart):
         yield from ()
 
     @property
-    def texts(self) -> Iterator[str]:
-        """What a model is sent of it with every turn."""
+    def described(self) -> Iterator[Any]:
+        """What a model is sent of it with every turn, as far as the spec says it."""
         yield from ()
 
 
@@ -103,9 +103,8 @@ class DescribedTool(AgentTool):
         yield from texts_within(f"{where}.parameters", self.parameters, of_json=True)
 
     @property
-    def texts(self) -> Iterator[str]:
-        yield self.description
-        yield from (placed.text for placed in texts_within("", self.parameters))
+    def described(self) -> Iterator[Any]:
+        yield {"name": self.called, "description": self.description, "parameters": self.parameters}
 
 
 class PythonTool(DescribedTool):
@@ -213,8 +212,9 @@ class McpTools(AgentTool):
         yield from texts_within(f"{where}.parameters", self.parameters, of_json=True)
 
     @property
-    def texts(self) -> Iterator[str]:
-        yield from self.descriptions.values()
+    def described(self) -> Iterator[Any]:
+        for name in {**self.descriptions, **self.parameters}:
+            yield {"name": name, "description": self.descriptions.get(name, ""), "parameters": self.parameters.get(name)}
 
     def called_places(self, where: str) -> Iterator[CalledPlace]:
         if self.url is not None:

@@ -12,7 +12,13 @@ from ratchet._frozen import SpecPart
 from ratchet._text.placeholders import placeholders, whole_placeholder
 from ratchet._values import CanonicalMapping, CanonicalValue, ShortText, Text
 from workflows.model.spec.batch_options import BatchOptions, BatchRules
-from workflows.model.spec.extensions.target_options import PlacedText, Target, texts_within
+from workflows.model.spec.extensions.target_options import (
+    Instructions,
+    PlacedText,
+    StatedParameter,
+    Target,
+    texts_within,
+)
 
 
 def _is_whole_placeholder(value: str) -> str:
@@ -74,6 +80,19 @@ class ChatStep(SpecPart):
                 yield PlacedText(f"{where}.messages[{index}].content", entry.content, steps)
             else:
                 yield PlacedText(f"{where}.messages[{index}].splice", entry.splice, steps, is_splice=True)
+
+    def instructions(self, where: str) -> Iterator[Instructions]:
+        """What it tells the model in system messages."""
+        for index, entry in enumerate(self.messages):
+            if not isinstance(entry, Message):
+                yield Instructions(f"{where}.messages[{index}].splice", entry.splice, self.model or "", is_splice=True)
+            elif entry.role in ("system", "developer"):
+                yield Instructions(f"{where}.messages[{index}].content", entry.content, self.model or "")
+
+    def stated_parameters(self, where: str) -> Iterator[StatedParameter]:
+        """Its parameters."""
+        for name, value in self.parameters.items():
+            yield StatedParameter(f"{where}.parameters.{name}", name, value, self.model or "")
 
 
 class ChatTarget(Target):
@@ -152,6 +171,18 @@ class ChatTarget(Target):
         yield from texts_within("target.parameters", self.parameters)
         if self.output is not None:
             yield from texts_within("target.output", self.output, tuple(before), of_json=True)
+
+    def instructions(self) -> Iterator[Instructions]:
+        for where, request in self._placed_requests():
+            yield from request.instructions(where)
+
+    def stated_parameters(self) -> Iterator[StatedParameter]:
+        for where, request in self._placed_requests():
+            yield from request.stated_parameters(where)
+
+    def _placed_requests(self) -> Iterator[tuple[str, ChatStep]]:
+        for index, request in enumerate(self.requests):
+            yield "target" if self.steps is None else f"target.steps[{index}]", request
 
     def models(self) -> Iterator[tuple[str, str]]:
         if self._asks_its_own_model:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from ratchet._frozen import SpecPart
 from ratchet._text.placeholders import placeholders
 from ratchet._values import CanonicalMapping, ShortText, Text
-from workflows.model.spec.extensions.target_options import PlacedText
+from workflows.model.spec.extensions.target_options import PlacedText, StatedParameter
 
 
 def _is_of_the_sample(value: str) -> str:
@@ -42,6 +42,10 @@ class ScriptedUser(SpecPart):
         """The models that it asks."""
         yield from ()
 
+    def stated_parameters(self) -> Iterator[StatedParameter]:
+        """The parameters of its requests."""
+        yield from ()
+
 
 class ModelUser(SpecPart):
     """A user whom a model plays, until he has what he wants. What he takes counts to the answer."""
@@ -58,7 +62,8 @@ class ModelUser(SpecPart):
     replies: Annotated[int, Field(ge=1, le=100)] = 8
     """How often he says something at most, after the opening."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
-    """His own. With it each sample's replicate has a seed that is the same for all candidates."""
+    """His own. With it each sample's replicate has a seed that is the same for all candidates. Anthropic and Bedrock have no
+    seeds."""
     parameters: CanonicalMapping = Field(default_factory=dict)
     """Request parameters, passed through."""
 
@@ -70,6 +75,13 @@ class ModelUser(SpecPart):
     def models(self) -> Iterator[tuple[str, str]]:
         """The models that it asks."""
         yield "target.user.model", self.model
+
+    def stated_parameters(self) -> Iterator[StatedParameter]:
+        """The parameters of its requests."""
+        if "seed" in self.model_fields_set and "seed" not in self.parameters:
+            yield StatedParameter("target.user.seed", "seed", self.seed, self.model)
+        for name, value in self.parameters.items():
+            yield StatedParameter(f"target.user.parameters.{name}", name, value, self.model)
 
 
 User = Annotated[ScriptedUser | ModelUser, Field(discriminator="kind")]
