@@ -15,7 +15,7 @@ from workflows.model.spec.extensions.named_plugins import NamedPlugin
 from workflows.model.spec.extensions.target_options import CalledPlace, PlacedText, Target, texts_within
 from workflows.model.spec.targets.agent_tools import Tool
 from workflows.model.spec.targets.chat import TAKEN_FILES, ChatStep, Message, Messages
-from workflows.model.spec.targets.simulated_users import User
+from workflows.model.spec.targets.simulated_users import ModelUser, ScriptedUser, User
 
 
 class AgentLimits(SpecPart):
@@ -86,9 +86,18 @@ class AgentTarget(Target):
         return self.limits.turns
 
     @property
+    def simulated_user(self) -> ModelUser | None:
+        return self.user if isinstance(self.user, ModelUser) else None
+
+    @property
+    def most_shown(self) -> int:
+        return self.limits.tool_calls * self.longest_result if self.tools else 0
+
+    @property
     def texts(self) -> Sequence[str]:
         said = [entry.content if isinstance(entry, Message) else entry.splice for entry in self.messages]
-        return (*said, *(text for tool in self.tools for text in tool.texts))
+        scripted = self.user.placed_texts() if isinstance(self.user, ScriptedUser) else ()
+        return (*said, *(text for tool in self.tools for text in tool.texts), *(placed.text for placed in scripted))
 
     def plugins(self) -> Iterator[NamedPlugin]:
         for where, tool in self._placed_tools():
