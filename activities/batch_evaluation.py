@@ -191,10 +191,7 @@ class BatchEvaluation(Batching):
                 log.info("a batch cannot be cancelled before it is known which it is", trial=batch.trial_id, error=str(error))
                 return False
             if not is_sent:
-                await until_back(lambda: self._store.sent_batches.withdraw(batch), self._is_away)
-                if batch.holder is not None:
-                    calls = 0 if batch.scorer is None else batch.requests
-                    await self._aside.settle(part, CallsSettlement(holders=(batch.holder,), calls=calls))
+                await self._sender.withdraw(batch, part)
                 return False
             batch = await self._reloaded(batch)
         assert batch.provider_id is not None

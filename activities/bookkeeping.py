@@ -21,6 +21,7 @@ from activities.preparing.factor_files import (
     keep_factor_files,
     with_factor_files,
 )
+from activities.preparing.placed_models import batch_refusals, placed_models
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.preparing.release_precheck import unreleasable
 from activities.preparing.request_check import problems_of
@@ -139,6 +140,8 @@ class StoreBookkeeping(Bookkeeping):
                 read = request.model_copy(update={"request": await self._with_its_prompt(found.request)})
                 known = await asyncio.to_thread(default_prices, read.request, self._lists)
                 problems = await problems_of(known.given_to(read.request))
+                in_batches = await asyncio.to_thread(placed_models, read.request, self._lists)
+                problems += batch_refusals(read.request, in_batches)
                 if problems:
                     raise invalid_request(problems)
                 self._refuse_unlisted(read.request)

@@ -14,10 +14,17 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from activities.batches.protocols import BatchProtocol, NoSuchBatch
+from activities.batches.protocols import BatchProtocol, NoBatchApi, NoSuchBatch
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.endpoint_policy import GONE, KeyMissing, ModelPlace, NotListed, fault_of_connection
+from activities.endpoints.endpoint_policy import (
+    GONE,
+    NOT_OFFERED,
+    KeyMissing,
+    ModelPlace,
+    NotListed,
+    fault_of_connection,
+)
 from activities.endpoints.model_faults import ModelRefusal, fault_of_refusal
 from activities.endpoints.retry_policy import Patience, patiently
 from activities.targets.faults import BROKEN_ANSWER, Refused, Unreachable
@@ -168,7 +175,7 @@ class _Response:
         fault = fault_of_refusal(refusal, self._api.model, self._api.place, self._key)
         if response.status in GONE:
             raise NoSuchBatch(str(fault))
-        raise fault
+        raise NoBatchApi(str(fault)) if response.status in NOT_OFFERED else fault
 
     async def __aexit__(self, *error: object) -> None:
         await self._asking.__aexit__(*error)

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 
 from activities.batches.batch_connection import BatchConnection
-from activities.batches.protocols import BatchSaid, NoSuchBatch, SoughtBatch, protocol_of
+from activities.batches.protocols import BatchSaid, NoBatchApi, NoSuchBatch, SoughtBatch, protocol_of
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.endpoint_policy import OPENAI, ModelPlace
 from activities.targets.faults import CandidateFault, Refused
@@ -23,19 +23,23 @@ class BatchEndpoint:
         self.protocol = api.protocol
 
     async def upload(self, file: Path) -> str:
-        """Hand requests over, where that comes before the batch is made; their name, or none."""
+        """Hand requests over, where that comes before the batch is made; their name, or none. Raises NoBatchApi."""
         with self._is_there():
             return await self.protocol.upload(self._api, file)
 
     async def make(self, file: Path, input_file: str, key: str, seconds: float) -> BatchSaid:
-        """Make a batch. Tried once: who is not told how it ended has to look for it."""
+        """Make a batch. Tried once: who is not told how it ended has to look for it. Raises NoBatchApi."""
         with self._is_there():
             return await self.protocol.make(self._api, file, input_file, key, seconds)
 
     async def find(self, sought: SoughtBatch) -> BatchSaid | None:
-        """The batch that somebody may have made. Raises NotYetKnown where nobody can say so yet."""
-        with self._is_there():
-            return await self.protocol.find(self._api, sought)
+        """The batch that somebody may have made. Raises NotYetKnown where nobody can say so yet, and Refused where nobody ever
+        can: where batches are not listed, one may have been made all the same."""
+        try:
+            with self._is_there():
+                return await self.protocol.find(self._api, sought)
+        except NoBatchApi as error:
+            raise Refused(str(error)) from None
 
     async def look(self, provider_id: str) -> BatchSaid:
         """Where a batch stands. Raises NoSuchBatch."""
@@ -57,9 +61,9 @@ class BatchEndpoint:
         """What is not there at all, where no batch was asked for by name, is the API itself."""
         try:
             yield
-        except NoSuchBatch as error:
-            told = f"model {self._api.model!r} at {self._api.url}: it has no batch API ({error}); set execution.mode: direct"
-            raise Refused(told) from None
+        except (NoSuchBatch, NoBatchApi) as error:
+            told = f"model {self._api.model!r} at {self._api.url}: it has no batch API ({error})"
+            raise NoBatchApi(f"{told}; set execution.mode: direct, or auto") from None
 
 
 class BatchEndpoints:

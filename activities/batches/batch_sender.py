@@ -24,7 +24,7 @@ from activities.batches.batch_answers import NeverSent
 from activities.batches.batch_endpoint import BatchEndpoint, BatchEndpoints
 from activities.batches.judge_verdicts import Verdicts
 from activities.batches.pair_requests import NamedRequest, PairRequests, TargetRequests
-from activities.batches.protocols import BatchProtocol, BatchSaid, SoughtBatch, protocol_of
+from activities.batches.protocols import BatchProtocol, BatchSaid, NoBatchApi, SoughtBatch, protocol_of
 from activities.batches.request_file import RequestFile, batch_key
 from activities.budget.external_reservations import ExternalReservations
 from activities.evaluation import ShardEvaluation
@@ -37,6 +37,7 @@ from activities.targets.faults import Fault, NotSent, Throttled, Unreachable
 from store.write.answers.outcomes import ShardWork, UnansweredPair
 from store.write.answers.sent_batches import MeantBatch, RequestFailures, SentBatch
 from store.write.repositories import Store
+from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.activities.provider_batches import BatchInput, SubmittedBatch
 from workflows.model.failures import shorten
 from workflows.model.run.amounts import NOTHING, Amount
@@ -75,7 +76,7 @@ class Collected:
 
     @property
     def protocol(self) -> BatchProtocol:
-        """Whose batch it is going to be. Raises Refused where that has none."""
+        """Whose batch it is going to be. Raises NoBatchApi where that has none."""
         assert self.asked is not None
         return protocol_of(self.asked.provider)
 
@@ -116,7 +117,29 @@ class BatchSender:
         self._most_times = most_times
 
     async def submit(self, asked: BatchInput, attempt: Attempt) -> SubmittedBatch:
-        """A batch of what lacks an answer of a part, at its provider."""
+        """A batch of what lacks an answer of a part, at its provider. Raises NoBatchApi where none can be made, unless the
+        rules let it be asked at once."""
+        try:
+            return await self._made_of_missing(asked, attempt)
+        except NoBatchApi as error:
+            if not asked.rules.rest_directly:
+                raise
+            meant = await until_back(lambda: self._store.sent_batches.open_at(asked.part, asked.judge), self._is_away)
+            if meant is not None:
+                await self.withdraw(meant, asked.part)
+            whom = "the target" if asked.judge is None else asked.judge
+            log.info("asked at once, as no batch can be made", trial=asked.part.trial_id, whom=whom, error=str(error))
+            return SubmittedBatch(until=asked.part.last, has_no_batches=True)
+
+    async def withdraw(self, batch: SentBatch, part: ShardInput) -> None:
+        """Give back what was set aside for a batch that was never sent, and give it up: whoever is killed in between finds it,
+        and does both again."""
+        if batch.holder is not None:
+            calls = 0 if batch.scorer is None else batch.requests
+            await self._aside.settle(part, CallsSettlement(holders=(batch.holder,), calls=calls))
+        await until_back(lambda: self._store.sent_batches.withdraw(batch), self._is_away)
+
+    async def _made_of_missing(self, asked: BatchInput, attempt: Attempt) -> SubmittedBatch:
         part = asked.part
         with TemporaryDirectory(prefix="ratchet-batch-") as folder:
             path = Path(folder, "requests.jsonl")

@@ -68,6 +68,8 @@ FOR_GOOD: Final = (401, 402, 403, 404, 405, 407, 410, 501)
 
 KEY_REFUSED: Final = (401, 403)
 GONE: Final = (404, 410)
+NOT_OFFERED: Final = (405, 501)
+"""Statuses of a path that is there for something else, or not at all."""
 
 _PORTS = {"http": 80, "https": 443}
 _CODE_HASH = "[0-9a-f]{12}"
@@ -102,6 +104,7 @@ DEFAULT_URLS: Final = {
 
 
 WITHOUT_EMBEDDINGS: Final = ("anthropic",)
+WITHOUT_BATCHES: Final = (BEDROCK,)
 UNTAKEN_FILES: Final = {"google": ("image/gif",)}
 WITHOUT_SEEDS: Final = ("anthropic", BEDROCK)
 WITHOUT_JSON_OF_ANY_SHAPE: Final = ("anthropic", BEDROCK)

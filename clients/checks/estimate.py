@@ -7,26 +7,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from clients.checks.cached_beginnings import CHARACTERS_PER_TOKEN, Asked, kept_by_caches, sent_tools
 from clients.checks.findings import Checked, searched_samples
+from clients.checks.model_prices import USER, ModelPrices
 from ratchet._formats.canonical import canonical_json
-from ratchet._text.placeholders import Unfillable, as_text, fill
+from ratchet._text.placeholders import placeholders
 from ratchet.prompts.template import PARAMETER
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.spec.design import Design
 from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.factors import TextFactor
-from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.targets.chat import ChatStep, Message
+from workflows.model.spec.targets.chat import ChatStep
+from workflows.model.spec.targets.simulated_users import ModelUser
 from workflows.rules.decisions.budget import CONFIRMATION_TRIALS, needs_of
-from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
-from workflows.rules.overlay import Overlay
-from workflows.rules.spec.batch_rules import batched_judges
+from workflows.rules.decisions.call_bounds import LONGEST_ANSWER
 from workflows.rules.spec.check import models_used
-from workflows.rules.spec.prompt_factors import TOOLS, template_of
-from workflows.rules.spec.shared_beginnings import SHORTEST_CHARACTERS, is_marked_for_caches, shared_messages, text_of_tools
+from workflows.rules.spec.shared_beginnings import text_of_tools
 
-CHARACTERS_PER_TOKEN = 4
 TOKENS_OF_AN_ANSWER = 250
 """Expected where nothing limits it to less."""
 
@@ -39,6 +37,9 @@ LARGEST_SAMPLE = 2_000
 
 PROPOSAL_READ, PROPOSAL_WRITTEN, LONGEST_PROPOSAL_READ = 3_000, 1_000, 16_000
 VERDICT_READ, VERDICT_WRITTEN = 1_000, 100
+AROUND_A_USER = 600
+"""Characters that a model is told about playing a user, beside who he is and what he wants."""
+
 _LIMITS = ("max_completion_tokens", "max_tokens")
 
 
@@ -90,10 +91,12 @@ def estimate(checked: Checked) -> Estimate:
         calls = min(calls, request.budget.samples) if calls is not None else request.budget.samples
     money = _costs_money(request)
     found = Estimate(samples, calls_per_trial, trials, calls, None, None, None, None, 0, 0.0, money)
-    worst = _capped(request, _of_run(request, calls, trials, at_worst=True))
-    expected = _of_run(request, calls, trials, at_worst=False)
-    if expected is not None and calls is not None:
-        kept = total([*_kept_of_target(request), *_kept_of_judges(request)]).times(calls)
+    worst = _capped(request, _of_run(_Run.of(checked, request, at_worst=True), calls, trials))
+    run = _Run.of(checked, request, at_worst=False)
+    expected = _of_run(run, calls, trials)
+    if expected is not None and calls is not None and trials is not None:
+        measured = trials + (CONFIRMATION_TRIALS if needs.confirmation_calls else 0)
+        kept = kept_by_caches(request, run.prices, Asked(calls, run.turns, measured))
         found = replace(found, expected_cached_tokens=kept.tokens, expected_saving=kept.cost if money else 0.0)
         expected = replace(expected, cost=expected.cost - kept.cost)
     expected = _capped(request, expected)
@@ -140,136 +143,142 @@ def _capped(request: OptimizationRequest, amount: Amount | None) -> Amount | Non
     return Amount(tokens=tokens, cost=min(amount.cost, budget.cost) if budget.cost else amount.cost)
 
 
-def _of_run(request: OptimizationRequest, calls: int | None, trials: int | None, *, at_worst: bool) -> Amount | None:
+def _of_run(run: _Run, calls: int | None, trials: int | None) -> Amount | None:
     if calls is None or trials is None:
         return None
-    of_calls = total([*_target(request, at_worst), *_scoring(request, at_worst)]).times(calls)
-    return of_calls + total(_proposing(request, at_worst)).times(max(trials - 1, 0))
+    of_calls = total([*_target(run), *_user(run), *_scoring(run)]).times(calls)
+    return of_calls + total(_proposing(run)).times(max(trials - 1, 0))
 
 
-def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is estimated: the run at worst, or as is expected."""
+
+    request: OptimizationRequest
+    prices: ModelPrices
+    at_worst: bool
+
+    @classmethod
+    def of(cls, checked: Checked, request: OptimizationRequest, *, at_worst: bool) -> _Run:
+        return cls(request, ModelPrices(checked, request, at_worst=at_worst), at_worst)
+
+    @property
+    def turns(self) -> int:
+        """How often a conversation asks the target's model."""
+        most = self.request.target.most_turns
+        return most if self.at_worst else min(most, TURNS_OF_A_CONVERSATION)
+
+    @property
+    def user(self) -> ModelUser | None:
+        """Who replies to the target, where a model plays him."""
+        return self.request.target.simulated_user
+
+    @property
+    def replies(self) -> int:
+        """How often he is asked: between two turns of the target."""
+        return 0 if self.user is None else min(self.user.replies, self.turns - 1)
+
+    @property
+    def reply(self) -> int:
+        """Tokens of what he says each time."""
+        return 0 if self.user is None else _longest(self.user.parameters, self.at_worst)
+
+
+def _target(run: _Run) -> Iterator[Amount]:
+    request, turns = run.request, run.turns
     stated, requests = request.target.stated, request.target.requests
     if not requests:
         yield NOTHING if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
         return
-    price, turns = _price_of_target(request, at_worst), _turns(request, at_worst)
+    shown = request.target.most_shown if run.at_worst else 0
     for asked in requests:
-        read = _prompt(request, at_worst) // len(requests) + 1 + _tools(asked, request, at_worst)
-        written = _answer(request, asked.parameters, at_worst)
-        # Every turn is sent what was said before it.
-        yield bound_of(turns * read + turns * (turns - 1) // 2 * written, turns * written, price)
+        read = _prompt(request, run.at_worst) // len(requests) + 1 + _tools(asked, request, run.at_worst)
+        written = _answer(request, asked.parameters, run.at_worst)
+        # Every turn is sent what was said before it: by the model, by its tools, and by its user.
+        before = turns * (turns - 1) // 2 * written + (turns - 1) * shown
+        before += sum(min(turn, run.replies) for turn in range(turns)) * run.reply
+        yield run.prices.of_step(asked).amount(
+            turns * read + before, turns * written, at_worst=run.at_worst, requests=turns * len(requests)
+        )
 
 
-def _price_of_target(request: OptimizationRequest, at_worst: bool) -> Price | None:
-    price, mode = _dearest(request, ("target", "configuration")), request.execution.mode
-    in_batches = mode == "batch" or (mode == "auto" and not at_worst)
-    return price.in_batches if price is not None and in_batches else price
-
-
-def _turns(request: OptimizationRequest, at_worst: bool) -> int:
-    most = request.target.most_turns
-    return most if at_worst else min(most, TURNS_OF_A_CONVERSATION)
-
-
-def _kept_of_target(request: OptimizationRequest) -> Iterator[Amount]:
-    """The tokens of a call that a provider's cache holds, and what they cost less."""
-    price, turns = _price_of_target(request, at_worst=False), _turns(request, at_worst=False)
-    for asked in request.target.requests:
-        yield _kept(asked.model or "", turns, _characters_alike(asked, request), price)
-
-
-def _kept_of_judges(request: OptimizationRequest) -> Iterator[Amount]:
-    """The same of judges, which are shown their rubric each time."""
-    for _, scorer in placed_scorers(request.scorers):
-        asked = scorer.asked_model
-        if asked is not None and asked.parameters is not None:
-            yield _kept(asked.model, 1, len(asked.shown), request.prices.get(asked.model))
-
-
-def _kept(name: str, times: int, characters: int, price: Price | None) -> Amount:
-    provider, _, model = name.partition("/")
-    if characters < SHORTEST_CHARACTERS or not is_marked_for_caches(provider, model):
-        return NOTHING
-    tokens = times * (characters // CHARACTERS_PER_TOKEN)
-    cheaper = 0.0 if price is None or price.cached_input is None else price.input - price.cached_input
-    return Amount(tokens=tokens, cost=tokens * cheaper / 1_000_000)
-
-
-def _characters_alike(asked: ChatStep, request: OptimizationRequest) -> int:
-    """How long the beginning is that all requests of a candidate share."""
-    alike = asked.messages[: shared_messages(asked, Overlay("", request.baseline, template_of(request)))]
-    try:
-        texts = [as_text(fill(entry.content, request.baseline, {})) for entry in alike if isinstance(entry, Message)]
-        tools = text_of_tools(fill(_sent_tools(asked, request), request.baseline, {}))
-    except Unfillable:  # a prompt that is rendered only when the run goes on, or tools that a sample describes
-        return 0
-    return sum(map(len, texts)) + len(tools) if texts else 0
-
-
-def _sent_tools(asked: ChatStep, request: OptimizationRequest) -> Any:
-    """What is sent with a request of the tools that its model may call."""
-    return [*request.target.described_tools] or asked.parameters.get(TOOLS) or request.baseline.get(TOOLS)
+def _user(run: _Run) -> Iterator[Amount]:
+    """What a model takes that plays the user: each time it is sent who he is, and the conversation so far."""
+    request, user, replies, turns = run.request, run.user, run.replies, run.turns
+    if user is None or not replies:
+        return
+    texts = (user.goal, user.persona, user.stop)
+    told = AROUND_A_USER + sum(len(text.encode()) if run.at_worst else len(text) for text in texts)
+    told += len([text for text in texts if placeholders(text)]) * _sample(request, run.at_worst)
+    opening = _prompt(request, True) if run.at_worst else _sample(request, False) // CHARACTERS_PER_TOKEN
+    said = _answer(request, request.target.requests[0].parameters, run.at_worst)
+    read = replies * (opening + (told if run.at_worst else told // CHARACTERS_PER_TOKEN))
+    # Before his last reply the target has said all but its last turn; before each reply, he has said those before it.
+    read += (replies * (turns - 1 - replies) + replies * (replies + 1) // 2) * said + replies * (replies - 1) // 2 * run.reply
+    asked = run.prices.at(USER, user.model)
+    yield asked.amount(read, replies * run.reply, at_worst=run.at_worst, requests=replies)
 
 
 def _tools(asked: ChatStep, request: OptimizationRequest, at_worst: bool) -> int:
-    """Tokens that they take."""
-    text = text_of_tools(_sent_tools(asked, request))
+    """Tokens that the tools take which are sent with a request."""
+    text = text_of_tools(sent_tools(asked, request))
     return len(text.encode()) if at_worst else len(text) // CHARACTERS_PER_TOKEN
 
 
-def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
-    in_batches = batched_judges(request) if request.execution.mode == "batch" or not at_worst else ()
-    for place, scorer in placed_scorers(request.scorers):
+def _scoring(run: _Run) -> Iterator[Amount]:
+    for place, scorer in placed_scorers(run.request.scorers):
         asked = scorer.asked_model
         if asked is None:
             continue
-        price = request.prices.get(asked.model)
-        if price is not None and place in in_batches:
-            price = price.in_batches
+        judge = run.prices.at(f"{place}.model", asked.model)
         if asked.parameters is None:
-            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, price)
+            yield judge.amount(2 * TOKENS_OF_AN_ANSWER, 0, at_worst=run.at_worst)
             continue
-        read = VERDICT_READ + (len(asked.shown.encode()) if at_worst else len(asked.shown) // CHARACTERS_PER_TOKEN)
-        written = _answer(request, asked.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
-        yield bound_of(read, written, price)
+        read = VERDICT_READ + (len(asked.shown.encode()) if run.at_worst else len(asked.shown) // CHARACTERS_PER_TOKEN)
+        written = _longest(asked.parameters, True) if run.at_worst else VERDICT_WRITTEN
+        yield judge.amount(read, written, at_worst=run.at_worst)
 
 
-def _proposing(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
-    proposer = getattr(request.optimizer, "proposer", None)
+def _proposing(run: _Run) -> Iterator[Amount]:
+    proposer = getattr(run.request.optimizer, "proposer", None)
     if proposer is None or proposer.kind != "model":
         return
-    read = LONGEST_PROPOSAL_READ if at_worst else PROPOSAL_READ
-    written = _answer(request, proposer.parameters, at_worst=True) if at_worst else PROPOSAL_WRITTEN
-    yield bound_of(read, written, request.prices.get(proposer.model))
-
-
-def _dearest(request: OptimizationRequest, fields: tuple[str, ...]) -> Price | None:
-    """Of the models that the target may choose."""
-    models = [model for where, model in models_used(request) if where.startswith(fields)]
-    priced = [request.prices[model] for model in models if model in request.prices]
-    return max(priced, key=lambda price: (price.output, price.input), default=None)
+    read = LONGEST_PROPOSAL_READ if run.at_worst else PROPOSAL_READ
+    written = _longest(proposer.parameters, True) if run.at_worst else PROPOSAL_WRITTEN
+    yield run.prices.at("optimizer.proposer.model", proposer.model).amount(read, written, at_worst=run.at_worst)
 
 
 def _prompt(request: OptimizationRequest, at_worst: bool) -> int:
     """Tokens that are sent with one sample. At worst a byte is a token, and texts have grown to their longest."""
-    texts = request.target.texts
-    items = request.dataset.items or []
-    sizes = [len(canonical_json(item.input).encode()) for item in items]
+    texts, sample = request.target.texts, _sample(request, at_worst)
     if not at_worst:
         values = [value for value in request.baseline.values() if isinstance(value, str)]
         characters = sum(map(len, texts)) + sum(map(len, values))
-        sample = math.ceil(sum(sizes) / len(sizes)) if sizes else SAMPLE.tokens * CHARACTERS_PER_TOKEN
         return (characters + sample) // CHARACTERS_PER_TOKEN
     factors = [
         max(len(str(factor.value).encode()), (factor.max_length or 0) if isinstance(factor, TextFactor) else 0)
         for factor in request.configuration.values()
         if isinstance(factor.value, str)
     ]
-    return sum(len(text.encode()) for text in texts) + sum(factors) + max(sizes, default=LARGEST_SAMPLE)
+    return sum(len(text.encode()) for text in texts) + sum(factors) + sample
+
+
+def _sample(request: OptimizationRequest, at_worst: bool) -> int:
+    """Characters of a sample; at worst, bytes of the largest."""
+    sizes = [len(canonical_json(item.input).encode()) for item in request.dataset.items or []]
+    if at_worst:
+        return max(sizes, default=LARGEST_SAMPLE)
+    return math.ceil(sum(sizes) / len(sizes)) if sizes else SAMPLE.tokens * CHARACTERS_PER_TOKEN
 
 
 def _answer(request: OptimizationRequest, parameters: Mapping[str, Any], at_worst: bool) -> int:
+    """Tokens of an answer of the target, to which factors are sent that are named like a parameter."""
     baseline = {name.removeprefix(PARAMETER): value for name, value in request.baseline.items()}
-    given = [parameters.get(name, baseline.get(name)) for name in _LIMITS]
+    return _longest({**{name: baseline.get(name) for name in _LIMITS}, **parameters}, at_worst)
+
+
+def _longest(parameters: Mapping[str, Any], at_worst: bool) -> int:
+    """Tokens of an answer to a request with these parameters."""
+    given = [parameters.get(name) for name in _LIMITS]
     longest = next((limit for limit in given if isinstance(limit, int) and limit > 0), LONGEST_ANSWER)
     return longest if at_worst else min(longest, TOKENS_OF_AN_ANSWER)

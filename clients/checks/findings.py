@@ -17,6 +17,7 @@ from activities.endpoints.endpoint_policy import OperatorLists
 from activities.preparing.default_prices import NO_PRICES, DefaultPrices, default_prices
 from activities.preparing.extras import missing_extras
 from activities.preparing.factor_files import FactorFiles
+from activities.preparing.placed_models import PlacedModel, batch_refusals, placed_models
 from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints, untaken_files
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
@@ -79,8 +80,16 @@ class Checked:
     """Those that factors name, and where they were found."""
     default_prices: DefaultPrices = NO_PRICES
     """Of models that the spec gives no price."""
+    in_batches: tuple[PlacedModel, ...] = ()
+    """Models that are asked in batches, or were if their providers had them."""
     text: str | None = None
     """The spec as its author wrote it, where it is a file."""
+
+    @property
+    def batched(self) -> tuple[PlacedModel, ...]:
+        """Those whose providers have batches. Where the target's have none, its judges are asked at once with it."""
+        there = tuple(one for one in self.in_batches if one.has_batches)
+        return there if any(not one.is_judge for one in there) else ()
 
     @property
     def priced(self) -> OptimizationRequest | None:
@@ -148,11 +157,14 @@ async def check_content(
         return Checked(path, _located(file, [str(error)]))
     seen = await around.prompt(taken.request)
     request, known = seen.asked, seen.read
-    prices = await around.apart(default_prices, known, OperatorLists(operator_settings()))
+    lists = OperatorLists(operator_settings())
+    prices = await around.apart(default_prices, known, lists)
     problems = await around.apart(check_request, prices.given_to(known))
     findings = _located(file, [*problems, *([seen.problem] if seen.problem is not None else [])])
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
-    findings += [Finding(message, file.line_of(message), severity) for message in missing_extras(known.optimizer)]
+    in_batches = await around.apart(placed_models, known, lists)
+    elsewhere = [*missing_extras(known.optimizer), *batch_refusals(known, in_batches)]
+    findings += [Finding(message, file.line_of(message), severity) for message in elsewhere]
     if whole_engine and (lacking := lacking_packages()):
         message = f"this installation lacks {', '.join(lacking)}, which runs may need: {INSTALL_ENGINE}"
         findings.append(Finding(message, severity=severity))
@@ -189,7 +201,18 @@ async def check_content(
     told_sizes = {split.value: size for split, size in sizes.items()}
     counting_samples = members.clusters.count if dataset is not None and members.clusters.merge else None
     return Checked(
-        path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files, prices, file.text
+        path,
+        findings,
+        request,
+        dataset,
+        told_sizes,
+        plugins,
+        known,
+        counting_samples,
+        taken.files,
+        prices,
+        in_batches,
+        file.text,
     )
 
 

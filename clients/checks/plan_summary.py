@@ -11,15 +11,10 @@ from clients.reports.formatting import counted
 from clients.runs.identity import foreseen_run_id
 from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
-from workflows.rules.spec.batch_rules import batched_judges
 from workflows.rules.spec.prompt_factors import is_read
 
 ASK_ABOVE: Final = 1.0
 """What a run may cost at worst without anybody being asked, unless he says otherwise."""
-
-
-HOURS_OF_A_BATCH: Final = 24
-"""That a provider takes at most for a batch."""
 
 
 def question_before(costs: Estimate, ask_above: float) -> str | None:
@@ -60,17 +55,24 @@ def _optimizer(request: OptimizationRequest) -> str:
     return request.optimizer.name if why is None else f"{request.optimizer.name}, {why}"
 
 
-def _batches(request: OptimizationRequest) -> str:
-    """What asking in batches costs, and how long it may take."""
-    shares = sorted({price.batch for price in request.prices.values()}) or [Price(input=0, output=0).batch]
+def _batches(checked: Checked) -> str:
+    """What asking in batches costs, how long it may take, and what is asked at once instead."""
+    batched = checked.batched
+    others = [f"{one.model} ({one.where})" for one in checked.in_batches if one not in batched]
+    if not batched:
+        return f"none, as there are none for {', '.join(others)}: all is asked at once, for the full price"
+    prices = checked.priced.prices if checked.priced is not None else {}
+    shares = sorted({prices[one.model].batch for one in batched if one.model in prices}) or [Price(input=0, output=0).batch]
     share = "half the price" if shares == [0.5] else f"{' or '.join(f'{one:g}' for one in shares)} times the price"
-    what = "answered and judged" if batched_judges(request) else "answered"
-    return f"samples are {what} in batches, for {share}; each trial may take {_hours(request)} hours, one round after the other"
+    what = "answered and judged" if any(one.is_judge for one in batched) else "answered"
+    told = f"samples are {what} in batches, for {share}; each trial may take {_hours(checked)} hours, one round after the other"
+    return f"{told}; {', '.join(others)} is asked at once" if others else told
 
 
-def _hours(request: OptimizationRequest) -> int:
+def _hours(checked: Checked) -> int:
     """That a trial takes at most: judges are asked when the answers are there."""
-    return HOURS_OF_A_BATCH * (2 if batched_judges(request) else 1)
+    batched = checked.batched
+    return sum(max((one.hours for one in batched if one.is_judge is judges), default=0) for judges in (False, True))
 
 
 def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
@@ -109,14 +111,14 @@ def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[
     if costs.expected_tokens:
         rows["Tokens"] = f"about {costs.expected_tokens:,} expected, {costs.tokens or 0:,} at worst"
     if costs.expected_cached_tokens:
-        saving = f", which saves about {costs.expected_saving:.2f}" if costs.expected_saving else ""
+        saving = f", which saves about {costs.expected_saving:.2f}" if costs.expected_saving > 0 else ""
         rows["Caches"] = f"hold about {costs.expected_cached_tokens:,} of the tokens expected{saving}"
     if costs.costs_money:
         rows["Cost"] = _cost(costs, request.budget.cost)
     if checked.default_prices.source is not None:
         rows["Prices"] = checked.default_prices.source
-    if request.execution.mode != "direct":
-        rows["Batches"] = _batches(request)
+    if checked.in_batches:
+        rows["Batches"] = _batches(checked)
     held_back = checked.splits.get("test") or None
     plan = assumed_plan(request, costs.samples_per_trial, held_back) if data and costs.trials != 1 else None
     if plan is not None:
@@ -135,7 +137,7 @@ def plan_of(checked: Checked, run_id: str | None) -> tuple[dict[str, str], dict[
         "optimizer": {"name": request.optimizer.name, "why": request.why_its_optimizer},
         "estimate": costs.as_json(),
         "default_prices": checked.default_prices.source,
-        **({"hours_per_trial_at_most": _hours(request)} if request.execution.mode != "direct" else {}),
+        **({"hours_per_trial_at_most": _hours(checked)} if checked.batched else {}),
         "plan": plan.model_dump(mode="json") if plan else None,
     }
     return rows, more

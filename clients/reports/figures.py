@@ -5,7 +5,7 @@ from __future__ import annotations
 from clients.reports.comparisons.score_differences import error_rate_text
 from clients.reports.compressions import compression_text
 from clients.reports.facts import RunFacts, treatment
-from clients.reports.formatting import counted, duration_text, objective_text, tokens_text
+from clients.reports.formatting import counted, duration_text, objective_text
 from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.release_outcome import release_text
 from clients.reports.removal_notes import hold_text, removal_text
@@ -20,13 +20,14 @@ from clients.reports.text.summary import (
     means_text,
     reused_text,
     score_interval,
+    spent_text,
 )
 from workflows.model.failures import without_traceback
 
 
 def figures(facts: RunFacts) -> list[tuple[str, str]]:
     """Pair each figure that has something to say with its name. The texts may hold what users and models wrote."""
-    spend, compression = facts.spend, facts.result.compression if facts.result is not None else None
+    compression = facts.result.compression if facts.result is not None else None
     rows = [
         ("Objective", objective_text(facts.request)),
         ("Treatment", ", ".join(treatment(facts)) or "none"),
@@ -36,11 +37,7 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Can find", can_find(facts)),
         ("Error rate", error_rate_text(facts.request.judgement)),
         ("Release", release_text(facts)),
-        (
-            "Spent",
-            f"{spend.cost:.4g}, {tokens_text(spend.tokens, facts.cached_tokens)}, "
-            f"{counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
-        ),
+        ("Spent", spent_text(facts)),
         ("Prices", facts.versions.get("prices", "")),
         ("Counted", counted_text(facts)),
         ("In part", parts_text(facts)),

@@ -12,6 +12,7 @@ from activities.datasets import DatasetError, ingest
 from activities.endpoints.endpoint_policy import OperatorLists
 from activities.preparing.default_prices import default_prices
 from activities.preparing.factor_files import FactorFiles
+from activities.preparing.placed_models import placed_models
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.findings import Checked, in_the_spec, with_size
 from clients.checks.plugin_inspection import modules_of, plugin_uses
@@ -163,7 +164,9 @@ async def with_known_size(context: Context, servers: Servers, checked: Checked, 
 
 async def sized(servers: Servers, retried: Retried, request: OptimizationRequest) -> Checked:
     """A spec of the store, with what the cost of running it again is estimated from."""
-    prices = await asyncio.to_thread(default_prices, request, OperatorLists(operator_settings()))
-    checked = Checked(Path(retried.run_id), request=request, default_prices=prices)
+    lists = OperatorLists(operator_settings())
+    prices = await asyncio.to_thread(default_prices, request, lists)
+    in_batches = await asyncio.to_thread(placed_models, request, lists)
+    checked = Checked(Path(retried.run_id), request=request, default_prices=prices, in_batches=in_batches)
     datasets, dataset_id = Datasets(servers.database), retried.dataset_id
     return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -23,9 +22,6 @@ from workflows.rules.scoring.merged_parts import merged
 from workflows.trials.endings import refuse_broken_scoring, to_the_end, uninterrupted
 from workflows.trials.sharded import InShards, shard_of
 from workflows.trials.told_calls import ToldCalls
-
-TIME_OF_A_BATCH = timedelta(hours=24)
-"""That a provider takes at most, by its own words."""
 
 LONGEST_NAME = 100
 """Characters of what a provider calls a batch, where people read it."""
@@ -66,9 +62,9 @@ class InBatches:
 
     @property
     def _has_time(self) -> bool:
-        """Whether a batch that takes its day ends before the run's time is over."""
+        """Whether a batch that takes all of its time ends before the run's is over."""
         deadline = self._trial.deadline
-        return deadline is None or deadline - workflow.now() > TIME_OF_A_BATCH
+        return deadline is None or deadline - workflow.now() > self._rules.lasts
 
     async def _answered(self, part: ShardInput) -> list[ShardResult]:
         """Answers first, then verdicts on them; what is left of both is asked at once where the rules say so."""
@@ -94,9 +90,10 @@ class InBatches:
             results += [one.result for one in taken]
             missing = sum(one.again for one in taken)
             is_short = bool(taken) and any(batch.is_short for batch in sent)
-            if told.exhausted is not None or not (missing or is_short):
+            is_left = bool(missing) or any(batch.has_no_batches for batch in sent)
+            if told.exhausted is not None or not (is_left or is_short):
                 return [*results, told], True
-            if self._rules.rest_directly and missing:
+            if self._rules.rest_directly and is_left:
                 return results, False
             # What was given up is told again by whoever sends the rest.
             results.append(told.model_copy(update={"missing": 0, "first_error": None, "errors": {}}))
@@ -114,7 +111,7 @@ class InBatches:
             sent.append(submitted)
             self._told.note(submitted.result)
             refuse_broken_scoring(submitted.result)
-            if submitted.is_short or submitted.result.exhausted is not None:
+            if submitted.is_short or submitted.has_no_batches or submitted.result.exhausted is not None:
                 break
             first = submitted.until
         return sent

@@ -43,6 +43,10 @@ class NoSuchBatch(Exception):
     """The provider does not know it."""
 
 
+class NoBatchApi(Refused):
+    """Batches cannot be made there: we know no batch API of the provider, or the endpoint has none. Nothing was made."""
+
+
 class NotYetKnown(Exception):
     """A batch that was sent may be one of several at the provider, which does not say which before they are over."""
 
@@ -182,10 +186,11 @@ _PROTOCOLS: Final = {
 
 
 def protocol_of(provider: str) -> BatchProtocol:
-    """Load the batch API of a provider. Raises Refused where we know none."""
+    """Load the batch API of a provider. Raises NoBatchApi where we know none."""
     if provider not in _PROTOCOLS:
         known = ", ".join(_PROTOCOLS)
-        raise Refused(f"models {provider}/… are not asked in batches, those of {known} are; set execution.mode: direct")
+        told = f"models {provider}/… are not asked in batches, those of {known} are"
+        raise NoBatchApi(f"{told}; set execution.mode: direct, or auto")
     module, class_name = _PROTOCOLS[provider]
     found: BatchProtocol = getattr(import_module(f"{__name__}.{module}"), class_name)()
     return found

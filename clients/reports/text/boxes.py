@@ -45,6 +45,7 @@ from clients.reports.text.summary import (
     reused_text,
     score_interval,
     score_line,
+    spent_text,
 )
 from clients.reports.text.terminal_text import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet._formats.canonical import canonical_json
@@ -90,7 +91,7 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     if verbosity is Verbosity.MINIMAL:
         ending = [] if best_iteration(facts) else [*_status(facts), *_termination(facts)]
         return _drawn([heading, leads, [*_treatment(facts), *ending, *_best_value(facts)]])
-    blocks = [heading, leads, _setting(facts, verbosity), _outcome(facts, found, verbosity)]
+    blocks = [heading, [*leads, *_spent(facts)], _setting(facts, verbosity), _outcome(facts, found, verbosity)]
     if verbosity is Verbosity.FULL and facts.iterations:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
         blocks += _decisions(facts)
@@ -106,6 +107,13 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
 def _headline(found: Headline) -> list[str]:
     """What the run comes to; where the search's winner does not hold, what it was and why not."""
     return [*_hanging(found.words), *(row for name, text in found.beside for row in _labelled(f"{name}:", text))]
+
+
+def _spent(facts: RunFacts) -> list[str]:
+    """What the run took, and by whose prices, where it took anything that costs."""
+    spend, prices = facts.spend, facts.versions.get("prices", "")
+    rows = _labelled("Spent:", spent_text(facts)) if spend.cost or spend.tokens else []
+    return [*rows, *(_labelled("Prices:", prices) if prices else [])]
 
 
 def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:

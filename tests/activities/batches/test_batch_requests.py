@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from activities.batches.protocols import protocol_of
+from activities.batches.protocols import NoBatchApi, protocol_of
 from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.endpoint_policy import KEY_NAMES, WITHOUT_BATCHES
 from activities.endpoints.gate import Gates
 from activities.targets.chat import ChatAnswers
 from activities.targets.faults import Refused
 from ratchet import Sample
 from tests.support.allowed import lists_of
+from tests.support.spec_building import request
 from workflows.model.spec.targets.chat import ChatTarget
+from workflows.rules.spec.batch_rules import batch_rules_of, time_of_a_batch
+
+TARGET = {"kind": "chat", "model": "m", "messages": [{"role": "user", "content": "{{input.q}}"}]}
 
 
 def asked(model: str, base_url: str | None = None, **parameters: Any) -> ChatAnswers:
@@ -96,6 +102,29 @@ def test_a_request_is_put_as_its_provider_has_it(provider: str, line: dict[str, 
     assert protocol_of(provider).line("name", "k" * 48, body) == line
 
 
+@pytest.mark.parametrize("provider", KEY_NAMES)
+def test_what_is_planned_with_is_what_its_protocol_says(provider: str) -> None:
+    if provider in WITHOUT_BATCHES:
+        with pytest.raises(NoBatchApi):
+            protocol_of(provider)
+    else:
+        assert protocol_of(provider).lasts == time_of_a_batch(provider)
+
+
+@pytest.mark.parametrize(
+    ("spec", "hours"),
+    [
+        ({}, 24),
+        ({"target": {**TARGET, "model": "google/g"}}, 48),
+        ({"target": {**TARGET, "model": "{{factors.model}}"}, "configuration": {"prompt": "x", "model": "google/g"}}, 48),
+        ({"scorers": [{"kind": "rubric", "name": "exact", "rubric": "Good?", "model": "google/g"}]}, 48),
+    ],
+)
+def test_a_trial_knows_how_long_its_batches_may_take(spec: dict[str, Any], hours: int) -> None:
+    rules = batch_rules_of(request(**{"target": TARGET, "execution": {"mode": "auto"}, **spec}))
+    assert rules is not None and rules.lasts == timedelta(hours=hours)
+
+
 def test_a_provider_without_batches_is_refused_with_the_fix() -> None:
-    with pytest.raises(Refused, match=r"those of openai, anthropic, google are; set execution\.mode: direct"):
+    with pytest.raises(Refused, match=r"those of openai, anthropic, google are; set execution\.mode: direct, or auto"):
         protocol_of("bedrock")

@@ -11,10 +11,11 @@ from aiohttp import web
 
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.endpoint_policy import DEFAULT_URLS, OPENAI
+from activities.endpoints.endpoint_policy import DEFAULT_URLS, OPENAI, OperatorLists
 from activities.endpoints.gate import Gates
 from activities.endpoints.retry_policy import Patience
 from activities.endpoints.warm_prefixes import LIFETIME_SECONDS, WarmPrefixes
+from activities.preparing.placed_models import placed_models
 from activities.targets.faults import Unreachable
 from clients.checks.estimate import Estimate, estimate
 from clients.checks.findings import Checked
@@ -228,32 +229,52 @@ def test_what_all_samples_share_is_what_comes_before_the_first_that_shows_one(co
     assert shared_messages(target.requests[0], Overlay("", configuration)) == count
 
 
+PRICE = {"input": 10, "output": 0, "cached_input": 1}
+
+
 def test_the_estimate_expects_them_from_the_cache() -> None:
-    def expected(system: str, scorers: Any = None, **target: Any) -> Estimate:
+    def expected(system: str, scorers: Any = None, target: Any = None, **changes: Any) -> Estimate:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": "{{input.q}}"}]
         asked = request(
-            target={"kind": "chat", "model": "anthropic/m", "messages": messages, **target},
-            prices={"anthropic/m": {"input": 10, "output": 0, "cached_input": 1}},
-            dataset={"items": [{"input": {"q": "1"}}], "splits": "none"},
+            target={"kind": "chat", "model": changes.pop("model", "anthropic/m"), "messages": messages, **(target or {})},
+            prices={"anthropic/m": PRICE | changes.pop("price", {}), "other": {"input": 1, "output": 0}},
+            dataset={"items": [{"input": {"q": str(n)}} for n in range(10)], "splits": "none"},
             optimizer="none",
             stop={},
             **({} if scorers is None else {"scorers": scorers, "objective": "tone"}),
+            **changes,
         )
-        costs = estimate(Checked(Path("spec.yaml"), request=asked, splits={"all": 1}))
+        in_batches = placed_models(asked, OperatorLists())
+        costs = estimate(Checked(Path("spec.yaml"), request=asked, splits={"all": 10}, in_batches=in_batches))
         assert costs.cost is not None and costs.expected_cost is not None and costs.cost > costs.expected_cost
         return costs
 
     kept, parted = expected(LONG), expected(LONG[:4000] + "{{input.q}}" + LONG[4000:])
     assert kept.expected_cost is not None and parted.expected_cost is not None
     assert kept.expected_cost < 0.5 * parted.expected_cost
-    assert kept.expected_cached_tokens == len(LONG) // 4 * (kept.calls or 0) > 0 == parted.expected_cached_tokens
+    assert kept.calls == 10
+    assert kept.expected_cached_tokens == len(LONG) // 4 * 9 > 0 == parted.expected_cached_tokens, "the first writes it"
     assert kept.expected_saving == pytest.approx(kept.expected_cached_tokens * 9 / 1e6)
     tool = {"kind": "http", "name": "look", "url": "http://127.0.0.1:1", "parameters": {"type": "object", "title": LONG}}
-    agent = expected("Be kind.", kind="agent", tools=[tool])
-    assert agent.expected_cached_tokens >= len(LONG) // 4 * (agent.calls or 0) > 0 and agent.expected_saving > 0
-    assert expected("Be kind.", parameters={"tools": [tool]}).expected_cached_tokens >= len(LONG) // 4
-    differs = expected("Be kind.", kind="agent", tools=[{**tool, "description": "{{input.q}}"}])
+    agent = expected("Be kind.", target={"kind": "agent", "tools": [tool]})
+    assert agent.expected_cached_tokens >= len(LONG) // 4 * ((agent.calls or 0) - 1) > 0 and agent.expected_saving > 0
+    assert expected("Be kind.", target={"parameters": {"tools": [tool]}}).expected_cached_tokens >= len(LONG) // 4
+    differs = expected("Be kind.", target={"kind": "agent", "tools": [{**tool, "description": "{{input.q}}"}]})
     assert differs.expected_cached_tokens == 0 and differs.tokens is not None and agent.tokens is not None
-    assert agent.tokens > (expected("Be kind.", kind="agent", tools=[]).tokens or 0) + len(LONG)
-    judged = expected("Be kind.", [{"kind": "rubric", "name": "tone", "model": "anthropic/m", "rubric": LONG}])
+    assert agent.tokens > (expected("Be kind.", target={"kind": "agent", "tools": []}).tokens or 0) + len(LONG)
+    tone = [{"kind": "rubric", "name": "tone", "model": "anthropic/m", "rubric": LONG}]
+    judged = expected("Be kind.", tone)
     assert judged.expected_cached_tokens >= len(LONG) // 4 and judged.expected_saving > 0
+
+    dearly_written = expected(LONG, price={"cache_write": 20})
+    assert dearly_written.expected_saving == pytest.approx(kept.expected_saving - len(LONG) // 4 * 10 / 1e6)
+    assert dearly_written.expected_cost == pytest.approx(kept.expected_cost + len(LONG) // 4 * 10 / 1e6), "and nothing else is"
+    named = {"model": {"value": "other", "change": "structured", "type": "choice", "choices": ["other", "anthropic/m"]}}
+    of_factor = expected(LONG, model="{{factors.model}}", configuration=named)
+    assert of_factor.expected_saving == pytest.approx(kept.expected_saving), "the dearest that it may be"
+
+    def saved(mode: str, *, judges: bool) -> float:
+        return expected(LONG, tone, execution={"mode": mode, "batches": {"judges": judges}}).expected_saving
+
+    assert saved("batch", judges=True) == saved("auto", judges=True) == 0.0, "requests in batches are not marked"
+    assert saved("batch", judges=False) == judged.expected_saving > 0

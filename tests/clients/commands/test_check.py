@@ -259,6 +259,66 @@ async def test_a_judge_in_batches_costs_half_and_takes_another_day(directory: Pa
     assert summary_of(partly)[1]["hours_per_trial_at_most"] == 24
 
 
+JUDGED = """\
+name: t
+configuration: {prompt: {value: "Answer yes", change: text, max_length: 100}}
+target: {kind: chat, model: TARGET, messages: [{role: user, content: "{{factors.prompt}} {{input.q}}"}]}
+dataset: {items: [{input: {q: 1}, expected: 1}], splits: none}
+scorers: [{kind: rubric, rubric: It is right., model: JUDGE}]
+objective: rubric
+optimizer: none
+prices: {m: {input: 1000, output: 1000}, bedrock/j: {input: 1000, output: 1000}, google/g: {input: 1000, output: 1000}}
+execution: {mode: MODE}
+"""
+
+
+def judged(mode: str, target: str, judge: str) -> str:
+    return JUDGED.replace("MODE", mode).replace("TARGET", target).replace("JUDGE", judge)
+
+
+@pytest.mark.parametrize(
+    ("target", "judge", "where", "fix"),
+    [
+        ("bedrock/j", "m", "target.model", "set execution.mode: auto or direct"),
+        ("m", "bedrock/j", "scorers[0].model", "set execution.batches.judges: false, or execution.mode: auto or direct"),
+    ],
+)
+async def test_a_model_without_batches_is_refused_by_its_field_in_batch_mode(
+    directory: Path, target: str, judge: str, where: str, fix: str
+) -> None:
+    [found] = (await checked(directory, judged("batch", target, judge))).errors
+    assert found.message.startswith(f"{where}: 'bedrock/j' is of a provider that has no batches; {fix}")
+    assert found.line in (3, 5)
+    unbatched = judged("batch", "m", "bedrock/j").replace("mode: batch", "mode: batch, batches: {judges: false}")
+    assert not (await checked(directory, unbatched)).errors
+
+
+async def test_in_auto_mode_the_plan_tells_what_has_no_batches_and_what_that_costs(directory: Path) -> None:
+    direct, mixed, none, all_batched = [
+        await checked(directory, judged(*given))
+        for given in (("direct", "m", "m"), ("auto", "m", "bedrock/j"), ("auto", "bedrock/j", "m"), ("auto", "m", "m"))
+    ]
+    assert not any(found.errors for found in (direct, mixed, none, all_batched))
+    lines, facts = summary_of(mixed)
+    assert any("samples are answered in batches, for half the price; each trial may take 24 hours" in line for line in lines)
+    assert any(line.endswith("; bedrock/j (scorers[0].model) is asked at once") for line in lines)
+    assert facts["hours_per_trial_at_most"] == 24
+    lines, facts = summary_of(none)
+    told = (
+        "none, as there are none for bedrock/j (target.model), m (scorers[0].model): all is asked at once, for the full price"
+    )
+    assert any(line.endswith(told) for line in lines) and "hours_per_trial_at_most" not in facts
+    expected = [estimate(found).expected_cost or 0 for found in (direct, mixed, none, all_batched)]
+    assert expected[2] == pytest.approx(expected[0])
+    assert expected[0] > expected[1] > expected[3] == pytest.approx(expected[0] / 2)
+
+
+async def test_batches_of_google_may_take_two_days(directory: Path) -> None:
+    of_both = summary_of(await checked(directory, judged("batch", "google/g", "google/g")))[1]
+    of_judge = summary_of(await checked(directory, judged("auto", "m", "google/g")))[1]
+    assert (of_both["hours_per_trial_at_most"], of_judge["hours_per_trial_at_most"]) == (96, 72)
+
+
 class TestEndpoints:
     """What a model endpoint says before it is paid."""
 

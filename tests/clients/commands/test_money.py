@@ -81,6 +81,33 @@ class TestEstimates:
         found = await estimated(tmp_path, chat(target=AT_MOST))
         assert (found.tokens, found.cost, found.costs_money) == (50 * 100, 25.0, True)
 
+    async def test_a_user_whom_a_model_plays_is_counted_and_so_is_what_tools_say_at_worst(self, tmp_path: Path) -> None:
+        def agent(**more: Any) -> dict[str, Any]:
+            messages = [{"role": "user", "content": "{{factors.prompt}} {{input.q}}"}]
+            limits = {"turns": 3, "tool_calls": 2}
+            target = {"kind": "agent", "model": "m", "messages": messages, "limits": limits, "longest_result": 5000, **more}
+            return chat(target=target, optimizer="none", stop={})
+
+        async def taken(replies: int | None) -> Estimate:
+            user = {"kind": "model", "model": "judge", "goal": "{{input.q}}", "parameters": {"max_tokens": 40}}
+            return await estimated(tmp_path, agent() if replies is None else agent(user=user | {"replies": replies}))
+
+        alone, one, two, many = [await taken(replies) for replies in (None, 1, 2, 20)]
+        assert many == two, "he replies between two of the three turns"
+        for less, more in ((alone, one), (one, two)):
+            assert (less.tokens or 0) < (more.tokens or 0) and (less.cost or 0) < (more.cost or 0)
+            assert (less.expected_tokens or 0) < (more.expected_tokens or 0)
+            assert (less.expected_cost or 0) < (more.expected_cost or 0)
+        calls, prompt = alone.calls or 0, 1000
+        # He is sent the opening twice, and what was said before: 1 and 2 answers of 50 tokens, and his own words of 40 tokens.
+        said_to_him, said_by_him = 2 * prompt + 3 * 50 + 40, 2 * 40
+        assert (two.tokens or 0) - (alone.tokens or 0) >= calls * (said_to_him + said_by_him + 3 * 40)
+        assert (two.cost or 0) - (alone.cost or 0) >= calls * (said_to_him * 2 + said_by_him * 20 + 3 * 40) / 1e6
+
+        server = {"kind": "http", "name": "find", "description": "Finds.", "url": "http://127.0.0.1:1/find"}
+        shown = await estimated(tmp_path, agent(tools=[server]))
+        assert (shown.tokens or 0) >= (alone.tokens or 0) + calls * 2 * 2 * 5000, "two results, in both turns after them"
+
     async def test_nothing_is_made_up_of_data_that_is_not_known_yet(self, tmp_path: Path) -> None:
         (tmp_path / "mine.py").write_text("def items(): return [{'input': {'q': 'a'}}]\n")
         found = await estimated(tmp_path, chat(dataset={"ref": "mine:items"}))

@@ -31,6 +31,17 @@ TWO_FACTORS: dict[str, Any] = {
 PYTHON_PROPOSER = {"proposer": {"kind": "python", "ref": "shop.propose:better"}}
 
 
+def test_the_text_report_tells_what_was_spent_and_by_whose_prices() -> None:
+    known = the_example().model_copy(update={"versions": {"prices": "genai-prices 0.0.70, as of 2026-11-20: gpt-4"}})
+    for verbosity in (Verbosity.SUMMARY, Verbosity.FULL):
+        told = first_block(box(known, verbosity))
+        assert "Spent: 0.125, 108,000 tokens, 240 calls, 12 trials" in told
+        assert "Prices: genai-prices 0.0.70, as of 2026-11-20: gpt-4" in told
+    assert "Spent:" not in box(known, Verbosity.MINIMAL)
+    free = known.model_copy(update={"versions": {}, "spend": Spend(samples=240, trials=12)})
+    assert "Spent:" not in box(free) and "Prices:" not in box(free)
+
+
 # -- scores and other figures
 
 

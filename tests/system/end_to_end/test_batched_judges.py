@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.support.batch_server import Plan
 from tests.support.batched_runs import asked_of, decided, judged_climber, judging, rows
@@ -67,6 +69,26 @@ async def test_in_auto_mode_what_a_batch_leaves_without_a_verdict_is_asked_at_on
     assert len(server.batches) == 3
     assert server.paid.total() == 12 + 8 + 12
     assert asked == 4 + 2, "those that expired, and those whose verdict was none"
+
+
+async def test_in_auto_mode_a_judge_of_whom_no_batch_can_be_made_is_asked_at_once(engines: Engines, tmp_path: Path) -> None:
+    """The target and the other judge have theirs."""
+    async with asked_of(engines, "openai", tmp_path, judged_climber) as server:
+        direct = await baseline_of(engines, judging(server, "direct"))
+        before = len(server.chats)
+        uploads = itertools.count()
+
+        async def refuse_the_first_judge(name: str) -> None:
+            if name == "upload" and next(uploads) == 1:
+                raise web.HTTPNotFound
+
+        server.before = refuse_the_first_judge
+        result = await baseline_of(engines, judging(server, "auto"))
+        asked = server.chats[before:]
+    assert result["baseline_score"] == direct["baseline_score"]
+    assert len(server.batches) == 2
+    assert len({body["model"] for body in asked}) == 1, "one judge"
+    assert server.paid.total() == 2 * 12
 
 
 async def test_judges_are_asked_at_once_where_the_spec_says_so(engines: Engines, tmp_path: Path) -> None:

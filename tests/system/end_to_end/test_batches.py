@@ -123,6 +123,35 @@ async def test_in_auto_mode_what_a_batch_leaves_is_asked_at_once_and_so_is_all_w
         assert (len(server.batches), len(server.chats)) == (1, 15)
 
 
+@pytest.mark.parametrize(("stumble", "status"), [("upload", "404"), ("make", "405")])
+async def test_in_auto_mode_all_is_asked_at_once_where_no_batch_can_be_made(
+    stumble: str, status: str, engines: Engines, tmp_path: Path
+) -> None:
+    """What was set aside for the batch is given back: the budget covers no more than either."""
+    async with batch_server(climber, tmp_path) as server:
+        server.stumbles = {stumble: [status]}
+        budget = {"samples": ALL, "cost": 100.0}
+        result = await baseline_of(engines, climbing(server, execution={"mode": "auto"}, budget=budget))
+        assert (len(server.batches), len(server.chats)) == (0, ALL)
+        assert result["spend"]["cost"] == pytest.approx(ALL * COST_OF_AN_ANSWER)
+        assert [said for said, _ in await rows(engines, "batches", "state, number", result["optimization_id"])] == ["withdrawn"]
+        assert not await rows(engines, "budget_leases", "run_id, holder", result["optimization_id"])
+        server.stumbles = {stumble: [status]}
+        with pytest.raises(WorkflowFailureError) as failed:
+            await baseline_of(engines, climbing(server, name="alone"))
+    assert "it has no batch API (" in str(failed.value.cause)
+    assert "set execution.mode: direct, or auto" in str(failed.value.cause)
+
+
+async def test_in_auto_mode_no_batch_begins_that_may_outlast_the_run(engines: Engines, tmp_path: Path) -> None:
+    """Google has 48 hours for one."""
+    async with asked_of(engines, "google", tmp_path) as server:
+        for wall_time, batches in (("47h", 0), ("49h", 1)):
+            spec = climbing(server, execution={"mode": "auto"}, budget={"wall_time": wall_time}, name=f"within-{wall_time}")
+            await baseline_of(engines, spec)
+            assert len(server.batches) == batches
+
+
 async def test_a_batch_that_its_provider_loses_is_told_and_goes_again(engines: Engines, tmp_path: Path) -> None:
     async with batch_server(climber, tmp_path) as server:
         server.plans = [Plan(held=True, forget_after=1)]

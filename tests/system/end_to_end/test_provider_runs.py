@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from temporalio.client import WorkflowFailureError
 
 from activities.settings import MODEL_URLS, OperatorSettings
 from clients.reports.figures import figures
@@ -85,11 +86,13 @@ async def asked_of(engines: Engines, provider: str, fault: str | None, **more: A
             yield endpoint, queue
 
 
-async def scores_and_bill(engines: Engines, provider: str, fault: str | None) -> list[Any]:
+async def scores_and_bill(engines: Engines, provider: str, fault: str | None, mode: str = "direct") -> list[Any]:
     """What a run found, after its spend was compared with what its endpoint counted."""
     async with asked_of(engines, provider, fault) as (endpoint, queue):
         run_id = f"on-{provider}-{fault}-{next(_numbers)}"
-        result = await engines.run(spec(provider, queue, run_id), run_id=run_id)
+        asked = spec(provider, queue, run_id)
+        asked["execution"]["mode"] = mode
+        result = await engines.run(asked, run_id=run_id)
     bill, spend = endpoint.bill, result["spend"]
     assert bill.answers > 0
     assert spend["tokens"] == bill.read + bill.written
@@ -156,6 +159,28 @@ async def test_an_agent_calls_its_tools_on_every_protocol(engines: Engines, prov
     last = max(map(str, endpoint.bodies), key=len)
     wanted = [SEALS[provider]] if provider in SEALS else []
     assert [seal for seal in SEALS.values() if seal in last] == wanted, "what it thought before a call came back with the call"
+
+
+@pytest.mark.parametrize("provider", ["openai", "bedrock"])
+async def test_in_auto_mode_what_has_no_batches_is_asked_at_once(engines: Engines, provider: str) -> None:
+    """An endpoint without a batch API, and a provider without batches: for target and judge, with a budget."""
+    wanted = await scores_and_bill(engines, "openai", None)
+    assert await scores_and_bill(engines, provider, None, "auto") == wanted
+
+
+@pytest.mark.parametrize("of_bedrock", ["target", "judge"])
+async def test_what_is_to_be_asked_in_batches_alone_and_has_none_is_refused_unpaid(engines: Engines, of_bedrock: str) -> None:
+    async with asked_of(engines, "bedrock", None) as (endpoint, queue):
+        asked = spec("openai", queue, f"no-batches-of-{of_bedrock}")
+        placed, where = (asked["target"], "target") if of_bedrock == "target" else (asked["scorers"][0], "scorers[0]")
+        placed["model"] = f"bedrock/{ECHO}"
+        asked["prices"][f"bedrock/{ECHO}"] = PRICE
+        asked["execution"]["mode"] = "batch"
+        with pytest.raises(WorkflowFailureError) as refused:
+            await engines.run(asked)
+    told = f"{where}.model: 'bedrock/{ECHO}' is of a provider that has no batches; set "
+    assert told in str(refused.value.cause) and "execution.mode: auto or direct" in str(refused.value.cause)
+    assert endpoint.bill.answers == 0
 
 
 async def test_a_model_that_everybody_knows_needs_no_price_and_the_report_says_whose_it_was(engines: Engines) -> None:

@@ -33,6 +33,8 @@ class SubmittedBatch(Payload):
     """One past the last pair that this covers; the rest is for another batch."""
     is_short: bool = False
     """The budget covered no more: the rest has to wait until this batch is over."""
+    has_no_batches: bool = False
+    """Batches cannot be made of this model, and the rules let what is left be asked at once."""
     result: ShardResult = Field(default_factory=ShardResult)
     """What was found, what could not even be asked, and what was given up."""
 

@@ -13,6 +13,9 @@ from workflows.model.spec.durations import PositiveDuration
 MOST_REQUESTS = 50_000
 """In one batch of OpenAI's."""
 
+TIME_OF_A_BATCH = timedelta(hours=24)
+"""That most providers take at most, by their own words."""
+
 
 class BatchOptions(SpecPart):
     """How samples are handed to a provider in batches."""
@@ -44,5 +47,7 @@ class BatchRules(Payload):
     longest_poll: timedelta
     rest_directly: bool = False
     """What a batch leaves without an answer is asked at once, and so is everything where no time is left for a batch."""
+    lasts: timedelta = TIME_OF_A_BATCH
+    """What a batch takes at most, by its provider's own words."""
     judges: tuple[str, ...] = ()
     """Models that score and are asked in batches, by their fields in the spec."""

@@ -78,8 +78,9 @@ class Execution(SpecPart):
     mode: Literal["direct", "batch", "auto"] = "direct"
     """How a chat model is asked for the samples. `direct` has answers at once. `batch` hands all samples of a trial to the
     provider's batch API (OpenAI's, Anthropic's or Google's), and then what judges are asked about the answers: half the price,
-    and an answer within 24 hours each time. `auto` does so as long as the time budget leaves a trial that time, and asks
-    directly what a batch left without an answer. What is decided is the same. Proposers are asked directly in all of them."""
+    and an answer within 24 hours each time (Google: 48). `auto` does so as long as the time budget leaves a trial that time,
+    and asks directly what a batch left without an answer, and models that have no batches, which `batch` refuses. What is
+    decided is the same. Proposers are asked directly in all of them."""
     batches: BatchOptions = Field(default_factory=BatchOptions)
     """With `mode: batch` or `auto`: how large batches are, and how often they are looked at."""
     concurrent_trials: Annotated[int, Field(ge=1, le=100)] = 4

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from workflows.model.spec.batch_options import BatchRules
+from datetime import timedelta
+
+from workflows.model.spec.batch_options import TIME_OF_A_BATCH, BatchRules
 from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.spec.check import models_used
+
+LONGER_BATCHES = {"google": timedelta(hours=48)}
+"""By the provider, whose batches take longer than those of others."""
+
+_OF_TARGET = ("target.", "configuration.")
+"""Where the models of targets are named: in a field, or by a factor."""
 
 
 def batch_rules_of(request: OptimizationRequest) -> BatchRules | None:
@@ -13,7 +22,9 @@ def batch_rules_of(request: OptimizationRequest) -> BatchRules | None:
     if execution.mode == "direct":
         return None
     rules = request.target.batch_rules(execution.batches, rest_directly=execution.mode == "auto")
-    return None if rules is None else rules.model_copy(update={"judges": batched_judges(request)})
+    if rules is None:
+        return None
+    return rules.model_copy(update={"judges": batched_judges(request), "lasts": _longest(request)})
 
 
 def batched_judges(request: OptimizationRequest) -> tuple[str, ...]:
@@ -21,3 +32,23 @@ def batched_judges(request: OptimizationRequest) -> tuple[str, ...]:
     if request.execution.mode == "direct" or not request.execution.batches.judges:
         return ()
     return tuple(place for place, scorer in placed_scorers(request.scorers) if scorer.is_judged)
+
+
+def models_in_batches(request: OptimizationRequest) -> list[tuple[str, str]]:
+    """The models of target and judges that are asked in batches, with the fields that name them."""
+    if request.execution.mode == "direct":
+        return []
+    judges = {f"{place}.model" for place in batched_judges(request)}
+    return [(where, model) for where, model in models_used(request) if where.startswith(_OF_TARGET) or where in judges]
+
+
+def time_of_a_batch(provider: str) -> timedelta:
+    """What a provider takes at most for a batch, by its own words."""
+    return LONGER_BATCHES.get(provider, TIME_OF_A_BATCH)
+
+
+def _longest(request: OptimizationRequest) -> timedelta:
+    """What a batch of target or judges takes at most, by the names of their models: where a gateway has such a name,
+    this is too long rather than too short."""
+    asked = models_in_batches(request)
+    return max((time_of_a_batch(model.partition("/")[0]) for _, model in asked), default=TIME_OF_A_BATCH)

@@ -203,7 +203,7 @@ def test_reasoning_effort_is_said_in_the_words_of_the_models_maker(model: str, e
 def test_a_claude_is_told_how_much_to_think_in_the_words_of_its_generation(
     model: str, effort: str, limit: int | None, thinking: Any, told: str | None
 ) -> None:
-    body = {"model": model, "messages": [], "reasoning_effort": effort, "max_tokens": limit}
+    body: dict[str, Any] = {"model": model, "messages": [], "reasoning_effort": effort, "max_tokens": limit}
     made = anthropic_request(body)
     assert (made.get("thinking"), made.get("output_config")) == (thinking, None if told is None else {"effort": told})
     assert thinking is None or thinking.get("budget_tokens", 0) < made["max_tokens"]

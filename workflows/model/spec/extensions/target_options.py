@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workflows.model.spec.targets.at_most import AtMost
     from workflows.model.spec.targets.chat import ChatStep
     from workflows.model.spec.targets.external import ActivityCalls, ExperimentRules
+    from workflows.model.spec.targets.simulated_users import ModelUser
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,16 @@ class Target(Various):
     def most_turns(self) -> int:
         """How often it makes each of these requests at most."""
         return 1
+
+    @property
+    def simulated_user(self) -> ModelUser | None:
+        """Who replies to its answers, where a model plays him."""
+        return None
+
+    @property
+    def most_shown(self) -> int:
+        """Characters of what its tools answer that its model is shown at most, for one sample."""
+        return 0
 
     # -- what a call takes and gives --------------------------------------------------------------------------------------
 

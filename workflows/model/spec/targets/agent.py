@@ -22,7 +22,7 @@ from workflows.model.spec.extensions.target_options import (
 )
 from workflows.model.spec.targets.agent_tools import Tool
 from workflows.model.spec.targets.chat import TAKEN_FILES, ChatStep, Message, Messages
-from workflows.model.spec.targets.simulated_users import User
+from workflows.model.spec.targets.simulated_users import ModelUser, ScriptedUser, User
 
 
 class AgentLimits(SpecPart):
@@ -93,8 +93,18 @@ class AgentTarget(Target):
         return self.limits.turns
 
     @property
+    def simulated_user(self) -> ModelUser | None:
+        return self.user if isinstance(self.user, ModelUser) else None
+
+    @property
+    def most_shown(self) -> int:
+        return self.limits.tool_calls * self.longest_result if self.tools else 0
+
+    @property
     def texts(self) -> Sequence[str]:
-        return [entry.content if isinstance(entry, Message) else entry.splice for entry in self.messages]
+        said = [entry.content if isinstance(entry, Message) else entry.splice for entry in self.messages]
+        scripted = self.user.placed_texts() if isinstance(self.user, ScriptedUser) else ()
+        return (*said, *(placed.text for placed in scripted))
 
     @property
     def described_tools(self) -> Sequence[Any]:
