@@ -85,23 +85,30 @@ async def _prompts(connection: Connection, word: str, team: str | None, limit: i
     return [Find(kind="prompt", text=row["name"], prompt=row["name"]) for row in rows]
 
 
+_OF_THE_TEAM_ALONE: Final = """
+    $2::text IS NULL OR team_has_dataset($2, {dataset})
+        AND NOT EXISTS (SELECT FROM dataset_teams other WHERE other.dataset_id = {dataset} AND other.team <> $2)
+        AND NOT EXISTS (SELECT FROM runs r WHERE r.dataset_id = {dataset} AND team_of_run(r.run_id) <> $2)
+"""
+"""Of samples that another team has, too, the names may be that team's."""
+
+_NAMED_DATASETS: Final = f"""
+    SELECT text, dataset_id FROM (
+        SELECT DISTINCT ON (v.name) v.name || '@' || v.version AS text, v.dataset_id, v.created_at FROM dataset_versions v
+        WHERE position(lower($1) IN lower(v.name)) > 0 AND ({_OF_THE_TEAM_ALONE.format(dataset="v.dataset_id")})
+        ORDER BY v.name, v.version DESC
+    ) named UNION ALL SELECT text, dataset_id FROM (
+        SELECT d.name AS text, d.dataset_id FROM datasets d
+        WHERE position(lower($1) IN lower(d.name)) > 0 AND ({_OF_THE_TEAM_ALONE.format(dataset="d.dataset_id")})
+        AND NOT EXISTS (SELECT FROM dataset_versions v WHERE v.dataset_id = d.dataset_id)
+        ORDER BY d.created_at DESC, d.dataset_id LIMIT $3
+    ) unnamed LIMIT $3
+"""  # noqa: S608
+
+
 async def _datasets(connection: Connection, word: str, team: str | None, limit: int) -> list[Find]:
     """By the names of their versions, each name once; those without a version by the name under which they were brought."""
-    rows = await connection.fetch(
-        "SELECT text, dataset_id FROM ("
-        " SELECT DISTINCT ON (v.name) v.name || '@' || v.version AS text, v.dataset_id, v.created_at FROM dataset_versions v"
-        " WHERE position(lower($1) IN lower(v.name)) > 0 AND ($2::text IS NULL OR team_has_dataset($2, v.dataset_id))"
-        " ORDER BY v.name, v.version DESC"
-        ") named UNION ALL SELECT text, dataset_id FROM ("
-        " SELECT d.name AS text, d.dataset_id FROM datasets d"
-        " WHERE position(lower($1) IN lower(d.name)) > 0 AND ($2::text IS NULL OR team_has_dataset($2, d.dataset_id))"
-        " AND NOT EXISTS (SELECT FROM dataset_versions v WHERE v.dataset_id = d.dataset_id)"
-        " ORDER BY d.created_at DESC, d.dataset_id LIMIT $3"
-        ") unnamed LIMIT $3",
-        word,
-        team,
-        limit,
-    )
+    rows = await connection.fetch(_NAMED_DATASETS, word, team, limit)
     return [Find(kind="dataset", **row) for row in rows]
 
 

@@ -4,12 +4,12 @@ import { h, replace } from "../dom.js";
 import { ago, day } from "../format.js";
 import { ask } from "../views/dialogs.js";
 
-/** Everything that is said of a subject; `name` is what it is called for those who do not see it. */
+/** Everything that is said of a subject; `name` is what it is called for those who do not see it. Its line keeps its room until it is known. */
 export function marksBar(marks, subject, name) {
   const said = h("div", { class: "marks-line" });
   const notes = h("ul", { class: "notes", "aria-label": `Notes on ${name}` });
   const problem = h("p", { class: "problem", role: "alert" });
-  const element = h("div", { class: "marks", role: "group", "aria-label": `Marks of ${name}`, hidden: true }, said, notes, problem);
+  const element = h("div", { class: "marks", role: "group", "aria-label": `Marks of ${name}` }, said, notes, problem);
   let seen = false;
 
   async function wish(act) {
