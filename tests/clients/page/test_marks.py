@@ -74,11 +74,12 @@ async def test_runs_candidates_and_answers_are_marked_and_found_again(
     await expect(opened).to_contain_text("right reason")
     assert (await accessible(page), await page.locator("dialog[open]").count()) == ([], 1)
     await page.keyboard.press("Escape")
-    [stored] = (await http.get("/datasets", params={"search": "words"})).json()["items"]
+    found = (await http.get("/search", params={"q": "words"})).json()["items"]
+    stored = next(one["text"] for one in found if one["kind"] == "dataset")
     await page.keyboard.press("Control+k")
     await field.fill("WORDS")
-    await page.get_by_role("option", name=f"Dataset {stored['versions'][-1]}").click()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text(stored["versions"][-1])
+    await page.get_by_role("option", name=f"Dataset {stored}").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(stored)
     await page.keyboard.press("Control+k")
     await field.fill("to-rel")
     await expect(page.get_by_role("option", name="Tag to-release")).to_be_visible()
