@@ -31,6 +31,8 @@ SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
+PORT_LINE, STATUS_LINE = 3, 7
+"""In `postmaster.pid`, from 0."""
 
 
 def postgres_binaries() -> Path:
@@ -48,6 +50,17 @@ def postgres_binaries() -> Path:
 def database_url(home: Home, port: int) -> str:
     password = home.postgres_password.read_text().strip()
     return f"postgresql://{USER}:{quote(password, safe='')}@{LOOPBACK}:{port}/{DATABASE}?sslmode=disable"
+
+
+def is_ready(home: Home, port: int) -> bool:
+    """Whether the server of this home says itself that it listens at the port: another one may, until ours has begun to."""
+    try:
+        lines = (home.postgres_data / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True  # whoever owns its data is not who asks
+    return len(lines) > STATUS_LINE and lines[PORT_LINE].strip() == str(port) and lines[STATUS_LINE].strip() == "ready"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from clients.embedded.home import (
     try_lock,
     unlock,
 )
-from clients.embedded.postgres import database_url, postgres_binaries
+from clients.embedded.postgres import database_url, is_ready, postgres_binaries
 from clients.embedded.temporal_server import temporal_binary, threads_of_go
 from clients.own_modules import module_command, python_path
 from clients.private_files import open_private
@@ -238,6 +238,8 @@ class _Participant:
         try:
             connection = await asyncpg.connect(database_url(self.home, state.postgres.port), timeout=5)
         except asyncpg.InvalidAuthorizationSpecificationError as error:
+            if not is_ready(self.home, state.postgres.port):
+                return False  # somebody else's server was faster at this port; ours ends, and is started at another
             raise StackError(f"{self.home.postgres_password} does not fit {self.home.postgres_data}: {error}") from error
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError):
             return False

@@ -26,7 +26,7 @@ from temporalio.service import RPCError
 
 from clients.embedded import temporal_server
 from clients.embedded.home import Home, free_port, is_locked, port_is_free, read_json
-from clients.embedded.postgres import postgres_binaries
+from clients.embedded.postgres import is_ready, postgres_binaries
 from clients.embedded.stack import StackAddresses, StackError, StackState, embedded_stack, stack_state
 
 ROOT = Path(__file__).parents[3]
@@ -153,6 +153,7 @@ async def test_a_stack_starts_says_where_it_is_and_leaves_nothing_behind(home: P
         assert await query(stack, "SELECT current_database() || ' ' || current_setting('server_encoding')") == "ratchet UTF8"
         assert str(await query(stack, "SHOW server_version")).startswith("18")
         assert await query(stack, "SHOW fsync") == "on"
+        assert is_ready(Home(home), int(await query(stack, "SELECT inet_server_port()")))
         client = await Client.connect(stack.temporal_address, namespace=stack.namespace)
         assert await client.service_client.check_health()
         assert stack.ui_url is not None
@@ -268,6 +269,19 @@ async def test_a_port_that_somebody_else_has_taken_is_left_to_him(home: Path) ->
             assert after.database_url != before.database_url
             assert after.temporal_address == before.temporal_address
             assert await query(after, "SELECT 1") == 1
+
+
+def test_a_server_is_ours_once_it_says_that_it_listens(home: Path) -> None:
+    """Another may have taken the port that ours was given a moment ago, and refuses our password."""
+    of_home = Home(home)
+    of_home.postgres_data.mkdir(parents=True)
+    assert not is_ready(of_home, 20_001)
+    for status, port, is_it in (("starting", 20_001, False), ("ready   ", 20_002, False), ("ready   ", 20_001, True)):
+        lines = ["1", "data", "0", str(port), "", "127.0.0.1", "0", status]
+        (of_home.postgres_data / "postmaster.pid").write_text("\n".join(lines) + "\n")
+        assert is_ready(of_home, 20_001) is is_it
+    (of_home.postgres_data / "postmaster.pid").write_text("1\ndata\n")
+    assert not is_ready(of_home, 20_001)
 
 
 async def test_a_pid_file_of_a_killed_server_whose_pid_another_process_has_is_no_obstacle(home: Path) -> None:
