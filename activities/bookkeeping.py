@@ -33,6 +33,7 @@ from store.connection import Database
 from store.errors import store_errors
 from store.events import RunUnknown
 from store.read.access.teams import RunOwner, TeamReader
+from store.read.dataset_items import DatasetItemReader
 from store.schema import StoreError
 from store.write.datasets import Datasets
 from store.write.repositories import Store
@@ -199,7 +200,7 @@ class StoreBookkeeping(Bookkeeping):
             problems += spec.optimizer.sample_problems(spec, plan.counting)
             problems += automatic_without_test(spec, plan.test_samples)
             problems += [*await self._unknown_must_pass(spec, dataset.dataset_id)]
-            problems += await lacking_samples(self._datasets, dataset.dataset_id, spec)
+            problems += await lacking_samples(DatasetItemReader(self._database), dataset.dataset_id, spec)
             problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:
                 raise invalid_request(problems)

@@ -12,6 +12,7 @@ from activities.datasets.sources import InlineItems, Source, source_of, worker_f
 from activities.settings import DatasetSettings
 from store.connection import Database
 from store.read.access.teams import DEFAULT_TEAM
+from store.read.dataset_items import DatasetItemReader
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset, Splits
 from workflows.model.spec.request import OptimizationRequest
@@ -46,19 +47,20 @@ async def dataset_of(
     return Ingested(dataset_id, count)
 
 
-async def lacking_samples(datasets: Datasets, dataset_id: str, spec: OptimizationRequest) -> list[str]:
+async def lacking_samples(items: DatasetItemReader, dataset_id: str, spec: OptimizationRequest) -> list[str]:
     """The first sample that the target cannot be asked about, and the first one that no scorer could score. A run that takes
     over the answers of another has been through this."""
     needs = SampleNeeds(spec)
     if not needs.has_any or spec.retry_of is not None or spec.optimizer.answers_of is not None:
         return []
     lacking = unusable = None
-    async for sample in datasets.each(dataset_id):
-        where = f"{spec.dataset.given_at}: sample {sample.item_id!r}"
-        if lacking is None and (problem := needs.lacking(sample.input)) is not None:
-            lacking = f"{where}: {problem}"
-        if unusable is None and (problem := needs.unusable(sample.expected)) is not None:
-            unusable = f"{where}: expected: {problem}"
+    async for page in items.pages(dataset_id):
+        for sample in page:
+            where = f"{spec.dataset.given_at}: sample {sample.item_id!r}"
+            if lacking is None and (problem := needs.lacking(sample.input)) is not None:
+                lacking = f"{where}: {problem}"
+            if unusable is None and (problem := needs.unusable(sample.expected)) is not None:
+                unusable = f"{where}: expected: {problem}"
         if lacking is not None and unusable is not None:
             break
     return [problem for problem in (lacking, unusable) if problem is not None]

@@ -31,11 +31,11 @@ from activities.endpoints.endpoint_policy import (
 )
 from activities.preparing.extras import missing_provider
 from activities.settings import HTTP_TOKEN, MODEL_URLS
+from clients.checks.provider_gaps import values_of
 from clients.settings import operator_settings
 from ratchet._files import references_in
 from workflows.model.spec.extensions.scorer_options import placed_scorers
 from workflows.model.spec.extensions.target_options import CalledPlace
-from workflows.model.spec.factors import ChoiceFactor
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.check import models_used, stated_model_url
 
@@ -110,8 +110,7 @@ def _of_factor_files(request: OptimizationRequest, lists: OperatorLists) -> Iter
     """A factor that is a file, or may be one, of a kind that the target's model cannot be sent."""
     untaken = untaken_files(request, lists)
     for name, factor in request.configuration.items() if untaken else ():
-        values = [factor.value, *(factor.choices if isinstance(factor, ChoiceFactor) else ())]
-        wrong = next((file for file in references_in(values) if file.media_type in untaken), None)
+        wrong = next((file for file in references_in(values_of(factor)) if file.media_type in untaken), None)
         if wrong is not None:
             told = f"a file is {wrong.media_type}, which the target's model cannot be sent; give image/png"
             yield EndpointProblem(f"configuration.{name}: {told}", local=False)

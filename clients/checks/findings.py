@@ -240,7 +240,8 @@ def _check_dataset(
     given = request.dataset
     if given.items is None and not given.files:
         return None, []
-    lacking, named, scored, taken = _MissingInputs(request), _NamedData(), _Expectations(request), _TakenFiles(request)
+    needs, named, taken = SampleNeeds(request), _NamedData(), _TakenFiles(request)
+    lacking, scored = _MissingInputs(needs), _Expectations(needs, given.given_at)
     shown = _ShownFiles(request)
     try:
         source = around.source(request)
@@ -304,9 +305,9 @@ class _NamedData:
 class _MissingInputs:
     """Finds the first sample that lacks what a message of the target refers to."""
 
-    def __init__(self, request: OptimizationRequest) -> None:
+    def __init__(self, needs: SampleNeeds) -> None:
         self.findings: list[str] = []
-        self._needs = SampleNeeds(request)
+        self._needs = needs
 
     def look(self, where: str, item: Item, _row: SampleRow) -> None:
         problem = None if self.findings else self._needs.lacking(item.input)
@@ -317,10 +318,10 @@ class _MissingInputs:
 class _Expectations:
     """Finds the first sample whose `expected` the scorers cannot compare with."""
 
-    def __init__(self, request: OptimizationRequest) -> None:
+    def __init__(self, needs: SampleNeeds, field: str) -> None:
         self.findings: list[str] = []
-        self._needs = SampleNeeds(request)
-        self._field = request.dataset.given_at
+        self._needs = needs
+        self._field = field
 
     def look(self, where: str, item: Item, _row: SampleRow) -> None:
         problem = None if self.findings else self._needs.unusable(item.expected)

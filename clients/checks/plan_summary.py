@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clients.checks.estimate import Estimate, estimate
+from clients.checks.costs.estimate import Estimate, estimate
 from clients.checks.findings import Checked
 from clients.checks.prompt_source import described_prompt, prompt_facts
 from clients.reports.formatting import counted

@@ -83,7 +83,7 @@ def _values(request: OptimizationRequest, given: StatedParameter) -> Iterator[tu
     if factor is None:
         yield given.where, given.value
         return
-    yield from ((f"configuration.{name}", value) for value in _values_of(factor))
+    yield from ((f"configuration.{name}", value) for value in values_of(factor))
 
 
 def _is_json_of_any_shape(form: Any) -> bool:
@@ -112,7 +112,7 @@ class FilesInInstructions:
         for told, model, names in self._shown:
             for name in names:
                 factor = self._request.configuration.get(_factor_name(name))
-                if factor is not None and any(_holds_files(value, told) for value in _values_of(factor)):
+                if factor is not None and any(_holds_files(value, told) for value in values_of(factor)):
                     yield _refused(told, model, f"configuration.{_factor_name(name)}")
 
     def of_sample(self, where: str, given: Any) -> str | None:
@@ -170,7 +170,8 @@ def _is_more_than_text(content: Any) -> bool:
     return any(file.media_type != TEXT for file in references_in(content)) or any(part.get("type") != "text" for part in parts)
 
 
-def _values_of(factor: Factor) -> list[Any]:
+def values_of(factor: Factor) -> list[Any]:
+    """What a factor is, and what it may be by choice."""
     return [factor.value, *(factor.choices if isinstance(factor, ChoiceFactor) else ())]
 
 

@@ -27,10 +27,10 @@ def add_to(app: typer.Typer) -> None:
 
 async def check_command(context: Context, spec: Path) -> int:
     """Check and tell. The servers are looked at only when they run already: embedded ones start with the run."""
-    from clients.checks.estimate import estimate
+    from clients.checks.costs.estimate import estimate
+    from clients.checks.costs.team_shortage import team_warning
     from clients.checks.findings import Finding, check_spec
     from clients.checks.spec_file import read_spec_file
-    from clients.checks.team_shortage import team_warning
     from clients.embedded.stack import stack_state
     from clients.runs.service.pollers import Pollers, unserved_queues, unserved_without_servers
     from clients.runs.service.servers import ServersAway, named_by_environment, reach_servers, task_queue

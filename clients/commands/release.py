@@ -44,10 +44,12 @@ def add_to(app: typer.Typer) -> None:
 
         The tag moves only if it still points to what the winner was compared with; otherwise nothing changes.
         """
+        from clients.prompts.stores import user
         from clients.runs.interruption import run_async
-        from clients.runs.release_calls import ReleaseOptions, release_run, release_tag
+        from clients.runs.release_calls import release_run, release_tag
+        from clients.runs.winner_release import ReleaseOptions
 
-        options = ReleaseOptions(prompt=prompt, tag=tag, canary=canary, force=force, by=by, reason=reason)
+        options = ReleaseOptions(prompt=prompt, tag=tag, canary=canary, force=force, by=by or user(), reason=reason)
         if source is None:
             return run_async(context, lambda _: release_run(context, what, options))
         if canary or prompt is not None:
@@ -66,10 +68,12 @@ def add_to(app: typer.Typer) -> None:
         reason: ReasonOption = "",
     ) -> int:
         """Move a tag back to an earlier version, or to any other, as a step of its own in the audit log."""
+        from clients.prompts.stores import user
         from clients.runs.interruption import run_async
-        from clients.runs.release_calls import ReleaseOptions, roll_back
+        from clients.runs.release_calls import roll_back
+        from clients.runs.winner_release import ReleaseOptions
 
-        options = ReleaseOptions(tag=tag, by=by, reason=reason)
+        options = ReleaseOptions(tag=tag, by=by or user(), reason=reason)
         return run_async(context, lambda _: roll_back(context, prompt, to, options))
 
     @command(app, "approve", PANEL)

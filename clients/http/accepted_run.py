@@ -10,9 +10,12 @@ from temporalio.client import WorkflowExecutionStatus
 
 from activities.preparing.request_check import Busy, TakesTooLong, checked_apart
 from clients.http.backend import Backend
+from clients.http.errors import Refused
 from clients.http.missing_run import standing_of, unknown_run, unstored_execution
 from clients.http.routes.runs.open_runs import OpenRun, head_of, input_of, waiting_of
+from clients.reports.spec_texts import spec_text
 from clients.wire import InFlight, OptimizationDetail, budget_in_seconds
+from ratchet._formats.yaml_text import yaml_text
 from workflows.model.run.rounds import Unanswered
 from workflows.model.spec.execution import Stop
 from workflows.model.spec.request import OptimizationRequest
@@ -67,12 +70,25 @@ async def accepted_run(backend: Backend, run_id: str) -> OptimizationDetail:
     return OptimizationDetail(**{**head, **nothing, **known, **standing})
 
 
-async def accepted_spec(backend: Backend, run_id: str) -> dict[str, Any]:
-    """What a run was started with that is not in the store, as it was sent."""
+async def accepted_spec_text(backend: Backend, run_id: str) -> str:
+    """The spec of a run that was refused, or has not begun. What is no spec is shown as it was sent."""
     execution = await unstored_execution(backend, run_id)
     if execution is None:
         raise unknown_run(run_id)
-    return dict(await input_of(backend.servers, execution))
+    given = dict(await input_of(backend.servers, execution))
+    try:
+        return await checked_apart(_sent_text, given, backend.task_queue)
+    except Busy as busy:
+        raise Refused(503, str(busy), retry_after=1) from None
+    except (RecursionError, TakesTooLong):
+        raise Refused(409, f"{run_id} was sent what cannot be shown as a spec", "optimization_id") from None
+
+
+def _sent_text(given: dict[str, Any], task_queue: str) -> str:
+    try:
+        return spec_text(given, task_queue)
+    except ValueError:
+        return yaml_text(given)
 
 
 async def _as_request(given: dict[str, Any]) -> OptimizationRequest | None:

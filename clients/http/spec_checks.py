@@ -19,14 +19,14 @@ from activities.datasets.run_dataset import lacking_samples
 from activities.preparing.factor_files import WithFactorFiles
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from activities.preparing.request_check import Busy, TakesTooLong, checked_apart
-from clients.checks.estimate import Estimate, estimate
+from clients.checks.costs.estimate import Estimate, estimate
+from clients.checks.costs.team_shortage import team_warning
 from clients.checks.findings import Checked, Finding, check_content, with_size
 from clients.checks.plan_summary import ASK_ABOVE, plan_of, question_before
 from clients.checks.plugin_inspection import Inspection
 from clients.checks.plugin_process import PluginUse
 from clients.checks.prompt_source import SeenPrompt
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_text
-from clients.checks.team_shortage import team_warning
 from clients.http.backend import Backend
 from clients.http.errors import Refused
 from clients.http.spec_contents import allowed_source, factor_files_of, may_read, prompt_of, stored_dataset
@@ -210,7 +210,7 @@ async def _with_plan(backend: Backend, file: SpecFile, checked: Checked, unseen:
         datasets = Datasets(backend.database)
         count, given = await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id)
         checked = with_size(checked, dataset_id, count, given)
-        lacking = await lacking_samples(datasets, dataset_id, known)
+        lacking = await lacking_samples(backend.reader.dataset_items, dataset_id, known)
         if lacking:
             return _told([*checked.findings, *(Finding(problem, file.line_of(problem)) for problem in lacking)])
     run_id = ran_before = None

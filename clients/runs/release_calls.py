@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 import pydantic
@@ -21,7 +20,7 @@ from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import reach_run
 from clients.runs.service.servers import Servers, has_data, reach_servers, task_queue
 from clients.runs.updates import answered, refusals
-from clients.runs.winner_release import NotReleased, PromptMissing, ShownWorse, WinnerOptions, winner_release
+from clients.runs.winner_release import NotReleased, PromptMissing, ReleaseOptions, ShownWorse, winner_release
 from ratchet._text.explanation import explain
 from workflows.model.spec.release import ReleaseKind, ReleaseRequest, ReleaseState, Ruling
 from workflows.model.spec.request import OptimizationRequest
@@ -30,18 +29,6 @@ from workflows.rules.releases.release_gate import unconfirmed
 EXIT_CODES = {"stale_base": ExitCode.FAILED, "failed": ExitCode.FAILED, "expired": ExitCode.FAILED}
 OPTIONS = {"prompt": "NS/KEY", "from_tag": "--from", "version": "--to"}
 """How the command line calls a field that it does not call by its name."""
-
-
-@dataclass(frozen=True)
-class ReleaseOptions:
-    """What was said on the command line."""
-
-    prompt: str | None = None
-    tag: str | None = None
-    canary: bool = False
-    force: bool = False
-    by: str | None = None
-    reason: str = ""
 
 
 async def release_run(context: Context, run_id: str, options: ReleaseOptions) -> int:
@@ -54,9 +41,8 @@ async def release_run(context: Context, run_id: str, options: ReleaseOptions) ->
         if detail is None or detail.result is None:
             raise CommandError(f"{run_id} has no result, so there is nothing to release; `ratchet report {run_id}` shows it")
         request = OptimizationRequest.model_validate(detail.spec)
-        given = WinnerOptions(options.by or user(), options.prompt, options.tag, options.canary, options.force, options.reason)
         with refused_winners(run_id), _mistakes():
-            asked = winner_release(request, detail.result, given)
+            asked = winner_release(request, detail.result, options)
         note = unconfirmed(detail.result.confirmation)
         if note is not None:
             context.note(f"ratchet: {note}")
@@ -143,7 +129,7 @@ def _action(asked: ReleaseRequest) -> str:
 
 
 def _request(kind: ReleaseKind, prompt: str, options: ReleaseOptions, **more: object) -> ReleaseRequest:
-    given = {"release_id": uuid.uuid4().hex[:16], "prompt": prompt, "kind": kind, "by": options.by or user()}
+    given = {"release_id": uuid.uuid4().hex[:16], "prompt": prompt, "kind": kind, "by": options.by}
     with _mistakes():
         return ReleaseRequest.model_validate({**given, "reason": options.reason, **more})
 

@@ -12,10 +12,10 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.endpoints.endpoint_policy import named_by, note_allowed
 from activities.preparing.factor_files import FactorFileMissing, keep_factor_files
-from clients.checks.estimate import estimate
+from clients.checks.costs.estimate import estimate
+from clients.checks.costs.team_shortage import team_warning
 from clients.checks.findings import Checked, check_spec
 from clients.checks.plan_summary import question_before, summary_of
-from clients.checks.team_shortage import team_warning
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home
 from clients.local_audit import audited

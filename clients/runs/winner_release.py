@@ -31,8 +31,8 @@ class ShownWorse(NotReleased):
 
 
 @dataclass(frozen=True)
-class WinnerOptions:
-    """How it is released; what is left out is the spec's."""
+class ReleaseOptions:
+    """How something is released; what is left out is the spec's."""
 
     by: str
     prompt: str | None = None
@@ -40,11 +40,11 @@ class WinnerOptions:
     canary: bool = False
     """Whether the tag `canary` moves, and the real one stays where it is."""
     force: bool = False
-    """Whether it is released although its confirmation speaks against it."""
+    """Whether a winner is released although its confirmation speaks against it."""
     reason: str = ""
 
 
-def winner_release(request: OptimizationRequest, result: OptimizationResult, options: WinnerOptions) -> ReleaseRequest:
+def winner_release(request: OptimizationRequest, result: OptimizationResult, options: ReleaseOptions) -> ReleaseRequest:
     """What is asked of the prompt's one writer. Raises NotReleased where the run has nothing to release, or should not; and
     pydantic's error where an option cannot be."""
     refuse_unproven(request, result, force=options.force)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -18,6 +18,8 @@ from store.read.samples.excerpts import MOST_STORED_BYTES, excerpt_column, excer
 from store.read.samples.sample_changes import SampleChange, changes_between
 from store.read.samples.search_patterns import patterns_of
 
+SAMPLES_AT_ONCE: Final = 500
+"""Of all that a dataset has."""
 MOST_SHOWN: Final = 100
 """Samples of each kind that a difference names, and groups of copies; the counts are of all."""
 _SHORTEST_COPY: Final = 2
@@ -257,15 +259,20 @@ class DatasetItemReader:
             next_after=items[-1].position if len(items) == limit else None,
         )
 
-    async def behind(self, dataset_id: str, after: int, limit: int) -> list[DatasetSample]:
-        """Samples behind a position, in their order, for who wants all of them."""
-        async with self._database.snapshot() as connection:
-            rows = await connection.fetch(
-                "SELECT position, item_id, input, expected, weight, tags, splits FROM samples"
-                " WHERE dataset_id = $1 AND position > $2 ORDER BY position LIMIT $3",
-                *(dataset_id, after, limit),
-            )
-        return [_sample(row) for row in rows]
+    async def pages(self, dataset_id: str) -> AsyncIterator[list[DatasetSample]]:
+        """All samples in their order, so many at once."""
+        after = -1
+        while True:
+            async with self._database.snapshot() as connection:
+                rows = await connection.fetch(
+                    "SELECT position, item_id, input, expected, weight, tags, splits FROM samples"
+                    " WHERE dataset_id = $1 AND position > $2 ORDER BY position LIMIT $3",
+                    *(dataset_id, after, SAMPLES_AT_ONCE),
+                )
+            if not rows:
+                return
+            yield [_sample(row) for row in rows]
+            after = rows[-1]["position"]
 
     async def difference(self, before: str, after: str) -> DatasetDifference:
         """What two datasets differ in, sample by sample."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import asyncpg
 
 from store.connection import Connection, Database
-from store.encoding import from_json, json_at, storable_text
+from store.encoding import json_at, storable_text
 from store.encrypted_contents import contents_of
 from store.schema import StoreError
 from store.write.kept_files import FileRow, delete_unnamed_files, put_file
@@ -17,8 +17,6 @@ from workflows.model.spec.dataset import SplitName
 
 _TAGS = """array_to_json(ARRAY(SELECT DISTINCT unnest(tags) COLLATE "C" AS tag ORDER BY tag))::text"""
 _JSON_COLUMNS = {"input": "input", "expected": "expected"}
-
-SAMPLES_AT_ONCE: Final = 1_000
 
 
 class SampleRow(NamedTuple):
@@ -34,14 +32,6 @@ class SampleRow(NamedTuple):
     tags: list[str]
     splits: Sequence[str] = ()
     """Those it was given in, most often one; empty where the dataset says nothing of splits."""
-
-
-class SampleText(NamedTuple):
-    """What one sample says."""
-
-    item_id: str
-    input: Any
-    expected: Any
 
 
 class Datasets:
@@ -161,24 +151,6 @@ class Datasets:
                 path,
             )
             return [row["value"] for row in rows]
-
-    async def each(self, dataset_id: str) -> AsyncIterator[SampleText]:
-        """What every sample says, in order, read page by page."""
-        after = -1
-        while True:
-            async with self._database.connection() as connection:
-                rows = await connection.fetch(
-                    "SELECT position, item_id, input, expected FROM samples"
-                    " WHERE dataset_id = $1 AND position > $2 ORDER BY position LIMIT $3",
-                    dataset_id,
-                    after,
-                    SAMPLES_AT_ONCE,
-                )
-            for row in rows:
-                yield SampleText(row["item_id"], from_json(row["input"]), from_json(row["expected"]))
-            if len(rows) < SAMPLES_AT_ONCE:
-                return
-            after = rows[-1]["position"]
 
     async def delete(self, dataset_id: str) -> bool:
         """Delete a dataset that no run uses; whether there was one."""

@@ -20,8 +20,8 @@ from activities.preparing.evaluation_plan import scorer_fingerprint, target_fing
 from activities.settings import DatasetSettings
 from store.connection import Database
 from store.errors import store_errors
+from store.read import dataset_items
 from store.read.reader import StoreReader
-from store.write import datasets
 from store.write.repositories import Store
 from tests.support.pictures import png
 from tests.support.spec_building import state as run_state
@@ -159,7 +159,7 @@ class TestPrepare:
         self, prepare: Run, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The last of several pages lacks what the target sends, and what the scorer compares with."""
-        monkeypatch.setattr(datasets, "SAMPLES_AT_ONCE", 2)
+        monkeypatch.setattr(dataset_items, "SAMPLES_AT_ONCE", 2)
         items = [{"id": f"s{n}", "input": {"ticket": n}, "expected": n} for n in range(4)]
         stored = await ingest(
             database, Dataset.model_validate({"items": [*items, {"id": "s4", "input": {"Ticket": 4}}]}).items or []

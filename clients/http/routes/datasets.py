@@ -28,7 +28,6 @@ from store.read.datasets import DatasetDetail
 router = APIRouter(prefix="/v1/private/datasets", tags=["datasets"])
 
 LINES: Final = "application/x-ndjson"
-PAGE: Final = 500
 
 DatasetId = Annotated[
     str, Path(alias="dataset_id", min_length=1, max_length=200, pattern=NO_CONTROLS, description="The dataset's id, whole.")
@@ -109,11 +108,9 @@ async def download_dataset(dataset_id: DatasetId, backend: Served) -> StreamingR
 
 
 async def _lines(backend: Backend, dataset_id: str) -> AsyncIterator[bytes]:
-    after = -1
-    while page := await backend.reader.dataset_items.behind(dataset_id, after, PAGE):
+    async for page in backend.reader.dataset_items.pages(dataset_id):
         lines = [line for sample in page for line in _sample_lines(sample)]
         yield "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
-        after = page[-1].position
 
 
 def _sample_lines(sample: DatasetSample) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from clients.http.errors import Refused, responses
 from clients.http.missing_names import no_prompt
 from clients.http.missing_run import refuse_unknown_run
 from clients.local_audit import DeedNote
-from clients.runs.winner_release import NotReleased, PromptMissing, ShownWorse, WinnerOptions, winner_release
+from clients.runs.winner_release import NotReleased, PromptMissing, ReleaseOptions, ShownWorse, winner_release
 from ratchet._frozen import Payload
 from ratchet._text.explanation import explain
 from ratchet._values import ShortText
@@ -88,7 +88,7 @@ async def release_winner(run_id: RunId, asked: WinnerAsked, backend: Served, cal
         raise Refused(409, f"{run_id} has no result, so there is nothing to release", "optimization_id")
     request = OptimizationRequest.model_validate(detail.spec)
     try:
-        options = WinnerOptions(by, asked.prompt, asked.tag, asked.canary, asked.force, asked.comment)
+        options = ReleaseOptions(by, asked.prompt, asked.tag, asked.canary, asked.force, asked.comment)
         wanted = winner_release(request, detail.result, options)
     except PromptMissing as error:
         raise Refused(422, f"prompt: {error}; say which", "prompt") from None

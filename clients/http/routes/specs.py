@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from starlette.responses import Response as Answer
 
+from clients.http.accepted_run import accepted_spec_text
 from clients.http.access.audited_requests import Noted
 from clients.http.access.callers import CalledBy
 from clients.http.access.roles import SPEC
 from clients.http.backend import RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import responses
-from clients.http.routes.runs.start import refuse_own_release, start_for
+from clients.http.routes.runs.start import New, refuse_own_release, start_for
 from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written, checked_request
-from clients.http.unstored_spec import unstored_spec_text
 from clients.reports.spec_texts import SpecText, spec_text
 from clients.runs.lookup import written_spec
 from clients.templates.spec_templates import TEMPLATES, whole_spec
@@ -75,9 +75,7 @@ async def start_written(
     caller: CalledBy,
     noted: Noted,
     response: Response,
-    new: Annotated[
-        bool, Query(description="Start another run although this spec runs, or ran before; it is paid for again.")
-    ] = False,
+    new: New = False,
 ) -> Started:
     """Start a run of a spec as somebody writes it. It is checked first, and kept with its comments beside the run.
 
@@ -95,7 +93,7 @@ async def get_spec(run_id: RunId, backend: Served) -> SpecText:
     """The spec of a run as text, to be changed and started again; also of a run that was refused, or has not begun."""
     row = await backend.reader.runs.load(run_id)
     if row is None:
-        text, dataset_id = await unstored_spec_text(backend, run_id), None
+        text, dataset_id = await accepted_spec_text(backend, run_id), None
     else:
         text, dataset_id = await asyncio.to_thread(spec_text, row.spec, backend.task_queue), row.dataset_id
     return SpecText(text=text, written=await written_spec(backend.servers, run_id), dataset_id=dataset_id)

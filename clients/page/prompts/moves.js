@@ -1,22 +1,17 @@
 // Questions before a tag of a prompt moves.
 
 import { words } from "../format.js";
-import { ask } from "../views/dialogs.js";
+import { askByName } from "../views/release_questions.js";
 
 /** Ask, and move the tag; `{text, isGood}` says what became of it, or null. `done` is what was done, in words. */
-async function move({ api, path, what, body, title, told, confirm, kind, done }) {
-  const caller = await api.get("/session").catch(() => null); // what is wrong then is told by the answer
-  return ask({
-    title, body: [...(caller?.is_named ? [`It is recorded as the word of ${caller.name}, whose token this is.`] : []), ...told],
-    fields: [...(caller?.is_named ? [] : [{ name: "by", label: "Your name, as the audit log knows you", required: true, wide: true, path: "by" }]), { name: "comment", label: "Why (it is written in the audit log)", wide: true }],
-    confirm, kind,
-    act: async (values) => {
-      const state = await api.post(path(what), { ...body, ...values });
-      const became = state.status === "released" ? done : words(state.status);
-      return { text: `${state.prompt}: ${state.tag} ${became}${state.version ? ` version ${state.version}` : ""}${state.message ? `: ${state.message}` : ""}`, isGood: ["released", "unchanged"].includes(state.status) };
-    },
-  });
-}
+const move = ({ api, path, what, body, done, ...question }) => askByName({
+  ...question, api,
+  act: async (values) => {
+    const state = await api.post(path(what), { ...body, ...values });
+    const became = state.status === "released" ? done : words(state.status);
+    return { text: `${state.prompt}: ${state.tag} ${became}${state.version ? ` version ${state.version}` : ""}${state.message ? `: ${state.message}` : ""}`, isGood: ["released", "unchanged"].includes(state.status) };
+  },
+});
 
 /** Move `stable` to another version; `isNewer` says that it comes after the one that `stable` stands for. */
 export const moveStableQuestion = (api, path, prompt, version, isNewer) => move({

@@ -7,7 +7,7 @@ import { h, replace } from "../dom.js";
 import { capital, day, plain, whole, words } from "../format.js";
 import { crumbs, empty, tableOf, tabLinks } from "../library/screen.js";
 import { linkTo } from "../router.js";
-import { rulingQuestion } from "../views/controls.js";
+import { rulingQuestion } from "../views/release_questions.js";
 import { statusPill } from "../views/status.js";
 import { moveStableQuestion, promoteQuestion } from "./moves.js";
 import { mountRender } from "./render.js";

@@ -1,4 +1,4 @@
-// What may be asked of a run: rest, go on, stop, cancel, other limits; and a word on the release that waits.
+// What may be asked of a run: rest, go on, stop, cancel, other limits, another try.
 
 import { h, replace } from "../dom.js";
 import { cost, duration, whole } from "../format.js";
@@ -137,36 +137,4 @@ export function changesOf(fields, values) {
   }
   if (!Object.keys(changes).length) throw new Error("Nothing is changed yet: give at least one other value.");
   return changes;
-}
-
-/** Approve or reject the release that waits. */
-export async function rulingQuestion(run, api, release, ruling) {
-  const approve = ruling === "approve";
-  const caller = await api.get("/session").catch(() => null); // what is wrong then is told by the answer to the ruling
-  return ask({
-    title: approve ? `Release to ${release.prompt}?` : `Reject the release of ${release.prompt}?`,
-    body: [...(caller?.is_named ? [`It is recorded as the word of ${caller.name}, whose token this is.`] : []), approve ? `The tag ${release.tag} moves to this candidate, if it still points to what the run began with. It can be rolled back.` : "Nothing moves. The run and its evidence stay."],
-    fields: [
-      ...(caller?.is_named ? [] : [{ name: "by", label: "Your name, as the audit log knows you", value: remembered(), required: true, wide: true, path: "by" }]),
-      { name: "comment", label: "Comment", wide: true },
-    ],
-    confirm: approve ? "Approve and release" : "Reject", kind: approve ? "primary" : "danger",
-    act: async (values) => {
-      const state = await api.post(api.ofRun(run.id, ruling), values);
-      try {
-        if (values.by) localStorage.setItem("ratchet-name", values.by);
-      } catch {
-        // storage is off: the name is asked for again
-      }
-      return `Release ${state.status}${state.message ? `: ${state.message}` : ""}`;
-    },
-  });
-}
-
-function remembered() {
-  try {
-    return localStorage.getItem("ratchet-name") ?? "";
-  } catch {
-    return "";
-  }
 }

@@ -4,8 +4,7 @@ import { scale } from "../chart_parts.js";
 import { h, replace, s } from "../dom.js";
 import { ago, capital, signed, words } from "../format.js";
 import { isLive } from "../source.js";
-import { rulingQuestion } from "./controls.js";
-import { winnerQuestion } from "./winner_release.js";
+import { rulingQuestion, winnerQuestion } from "./release_questions.js";
 
 const OUTCOME = { better: "good", not_worse: "good", unproven: "warn", unconfirmed: "warn" };
 const RELEASED = ["better", "not_worse", "unconfirmed"];
@@ -36,7 +35,7 @@ export function mount(element, { run, api, subscribe }, tell) {
   /** What may be done with a winner; a release that waits is ruled on first. */
   function releases() {
     if (!RELEASED.includes(run.detail.headline.outcome) || run.releases.some(({ status }) => status === "pending")) return null;
-    return h("div", { class: "buttons" }, [["Release…", false], ["As a canary…", true]].map(([text, canary]) => h("button", { type: "button", onclick: () => moved(winnerQuestion({ run, api }, { canary })) }, text)));
+    return h("div", { class: "buttons" }, [["Release…", false], ["As a canary…", true]].map(([text, canary]) => h("button", { type: "button", onclick: () => moved(winnerQuestion(run, api, { canary })) }, text)));
   }
 
   function released(release) {

@@ -17,7 +17,7 @@ from activities.endpoints.retry_policy import Patience
 from activities.endpoints.warm_prefixes import LIFETIME_SECONDS, WarmPrefixes
 from activities.preparing.placed_models import placed_models
 from activities.targets.faults import Unreachable
-from clients.checks.estimate import Estimate, estimate
+from clients.checks.costs.estimate import Estimate, estimate
 from clients.checks.findings import Checked
 from tests.support.allowed import lists_of
 from tests.support.anthropic_endpoint import AnthropicEndpoint

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activities.preparing.default_prices import DefaultPrices, default_prices
-from clients.checks.estimate import estimate
+from clients.checks.costs.estimate import estimate
 from clients.checks.findings import check_content
 from clients.checks.spec_file import SpecFile
 from tests.support.allowed import lists_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clients.checks import installation
-from clients.checks.estimate import estimate
+from clients.checks.costs.estimate import estimate
 from clients.checks.findings import check_spec
 from clients.checks.installation import lacking_packages
 from clients.checks.plan_summary import summary_of

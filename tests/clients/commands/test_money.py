@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clients.checks.estimate import Estimate, estimate
+from clients.checks.costs.estimate import Estimate, estimate
 from clients.checks.findings import check_spec
 from tests.support.command_bench import Bench
 

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.support.aimed_endpoint import endpoint, theirs
+from tests.support.aimed_endpoint import Server, endpoint, theirs
 from tests.support.aimed_kills import CONCURRENT, VICTIMS, Run, disturbed, judged, undisturbed
 from tests.support.coin_runs import coins
 from tests.support.optimizer_specs import BAKING, EVOLVING, REFLECTING, TEACHING
@@ -106,6 +106,16 @@ async def reference(design: str, folder: Path) -> Run:
     return _references[design]
 
 
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
+    """Of targets that are asked over HTTP; workers may call it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
+    async with endpoint() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("RATCHET_HTTP_URLS", server.url)
+        yield server
+
+
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_kill_repeats_what_was_in_flight_and_tells_it(seed: int, design: str, tmp_path: Path) -> None:
@@ -120,25 +130,19 @@ async def test_a_kill_repeats_what_was_in_flight_and_tells_it(seed: int, design:
 
 @pytest.mark.parametrize("design", ELSEWHERE)
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_kill_repeats_no_more_of_what_others_answer(
-    seed: int, design: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_kill_repeats_no_more_of_what_others_answer(seed: int, design: str, tmp_path: Path, server: Server) -> None:
     made, caller = ELSEWHERE[design]
     random = Random(f"{design} {seed}")
-    monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
-    async with endpoint() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        monkeypatch.setenv("RATCHET_HTTP_URLS", server.url)
-        given = made(server.url)
-        server.calls = tmp_path / "reference" / "calls"
-        async with theirs(tmp_path / "reference" / "home", server):
-            hear = None if caller == "nobody" else server.hear
-            expected = await undisturbed(tmp_path / "reference", given, hear)
-        server.calls = tmp_path / "disturbed" / "calls"
-        possible = [one for one in VICTIMS if design != "chat" or "plugin" not in one]
-        async with theirs(tmp_path / "disturbed" / "home", server):
-            victims = random.choices(possible, k=KILLS)
-            found = await disturbed(tmp_path / "disturbed", given, victims, random, caller=caller, hear=hear)
+    given = made(server.url)
+    server.calls = tmp_path / "reference" / "calls"
+    async with theirs(tmp_path / "reference" / "home", server):
+        hear = None if caller == "nobody" else server.hear
+        expected = await undisturbed(tmp_path / "reference", given, hear)
+    server.calls = tmp_path / "disturbed" / "calls"
+    possible = [one for one in VICTIMS if design != "chat" or "plugin" not in one]
+    async with theirs(tmp_path / "disturbed" / "home", server):
+        victims = random.choices(possible, k=KILLS)
+        found = await disturbed(tmp_path / "disturbed", given, victims, random, caller=caller, hear=hear)
     for kill in found.kills:
         print(f"KILL {design} {seed} {'+'.join(kill.victims)}: {kill.extra} repeated, {kill.in_flight} in flight")
     judged(design, expected, found)
@@ -146,23 +150,15 @@ async def test_a_kill_repeats_no_more_of_what_others_answer(
 
 @pytest.mark.parametrize("design", ["http", "chat"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_call_that_a_kill_kept_from_arriving_is_told(
-    seed: int, design: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_call_that_a_kill_kept_from_arriving_is_told(seed: int, design: str, tmp_path: Path, server: Server) -> None:
     """Nobody who goes on can know that it had not been sent: what is told is never less than what may have been paid."""
     made, caller = ELSEWHERE[design]
-    monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
-    async with endpoint() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        monkeypatch.setenv("RATCHET_HTTP_URLS", server.url)
-        given = made(server.url)
-        server.calls = tmp_path / "reference" / "calls"
-        expected = await undisturbed(tmp_path / "reference", given, server.hear)
-        server.calls = tmp_path / "disturbed" / "calls"
-        victims: list[tuple[str, ...]] = [(caller,)] * 3
-        found = await disturbed(
-            tmp_path / "disturbed", given, victims, Random(seed), caller=caller, hear=server.hear, unsent=True
-        )
+    given = made(server.url)
+    server.calls = tmp_path / "reference" / "calls"
+    expected = await undisturbed(tmp_path / "reference", given, server.hear)
+    server.calls = tmp_path / "disturbed" / "calls"
+    victims: list[tuple[str, ...]] = [(caller,)] * 3
+    found = await disturbed(tmp_path / "disturbed", given, victims, Random(seed), caller=caller, hear=server.hear, unsent=True)
     judged(design, expected, found)
     assert found.kills
     assert all(kill.unsent for kill in found.kills)

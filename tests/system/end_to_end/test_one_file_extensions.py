@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from clients.checks.estimate import estimate
+from clients.checks.costs.estimate import estimate
 from clients.checks.findings import check_spec
 from clients.http.access.security import Trust
 from clients.http.app import serving_http

@@ -35,6 +35,8 @@ from store.write.access.teams import Teams
 from workflows.fair_shares import share_of
 from workflows.model.spec.request import OptimizationRequest
 
+New = Annotated[bool, Query(description="Start another run although this spec runs, or ran before; it is paid for again.")]
+
 
 class SpecRoute(JsonRoute):
     """A path that takes a whole spec."""
@@ -52,9 +54,7 @@ async def start(
     caller: CalledBy,
     noted: Noted,
     response: Response,
-    new: Annotated[
-        bool, Query(description="Start another run although this spec runs, or ran before; it is paid for again.")
-    ] = False,
+    new: New = False,
 ) -> Started:
     """Start a run of a spec. The same spec is the same run: one that is there already is named, with 200, and not paid again.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from clients.checks.model_prices import AskedModel, ModelPrices
+from clients.checks.costs.model_prices import AskedModel, ModelPrices
 from ratchet._text.placeholders import Unfillable, as_text, fill
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.spec.extensions.scorer_options import placed_scorers

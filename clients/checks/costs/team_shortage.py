@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clients.checks.estimate import Estimate
+from clients.checks.costs.estimate import Estimate
 from store.read.access.team_months import TeamMonthReader, TeamMonthRow
 from workflows.model.run.amounts import Resource
 

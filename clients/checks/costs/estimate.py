@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from clients.checks.cached_beginnings import CHARACTERS_PER_TOKEN, Asked, kept_by_caches, sent_tools
+from clients.checks.costs.cached_beginnings import CHARACTERS_PER_TOKEN, Asked, kept_by_caches, sent_tools
+from clients.checks.costs.model_prices import USER, ModelPrices
 from clients.checks.findings import Checked, searched_samples
-from clients.checks.model_prices import USER, ModelPrices
 from ratchet._formats.canonical import canonical_json
 from ratchet._text.placeholders import placeholders
 from ratchet.prompts.template import PARAMETER

@@ -1,0 +1,1 @@
+"""What a run may cost, before it is started: expected, and at worst."""
